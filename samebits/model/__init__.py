@@ -1,0 +1,4 @@
+"""Turns model files into weights and token ids into logits.
+
+Knows no requests, batches over time or sampling.
+"""

@@ -1,0 +1,4 @@
+"""The arithmetic of the contract, and the plain one beside it.
+
+Knows arrays only; docs/numerics.md is normative.
+"""

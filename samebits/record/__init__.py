@@ -1,0 +1,4 @@
+"""Canonical bytes, tagged digests and receipts.
+
+Knows what was written, not how it came about.
+"""

@@ -1,0 +1,4 @@
+"""Turns a record into text for people and machines.
+
+Pure functions; it runs no model and asks no server.
+"""
