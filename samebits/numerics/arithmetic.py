@@ -35,10 +35,13 @@ class Arithmetic(Protocol):
 
     name: str
     """sb1, plain-f64, plain-f32 or plain-bf16: what --arithmetic calls it."""
-    threads: int
-    """Threads really in force."""
     dtype: type[np.floating[Any]]
     """What activations and RoPE tables are kept in: float32 or float64."""
+
+    @property
+    def threads(self) -> int:
+        """Threads really in force."""
+        ...
 
     def load_linear(
         self, sources: Sequence[WeightRows], biases: Sequence[NDArray[np.float32]] = ()

@@ -5,7 +5,7 @@ Knows nothing of models; the decision is docs/numerics.md.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +120,7 @@ class OrderFree:
     """
 
     name = "sb1"
-    dtype = np.float32
+    dtype: type[np.floating[Any]] = np.float32
 
     def __init__(self, kernels: Kernels, *, bits: int = 16, threads: int = 1) -> None:
         if bits not in LIMIT:
@@ -159,7 +159,7 @@ class OrderFree:
         """Keep a norm weight as it is."""
         return np.array(values, np.float32)
 
-    def weight_arrays(self, weight: Weight) -> tuple[NDArray[np.generic], ...]:
+    def weight_arrays(self, weight: Weight) -> tuple[NDArray[Any], ...]:
         """Give the arrays that define a loaded linear, for a digest."""
         arrays = (weight.packed, weight.scale)
         return arrays if weight.bias is None else (*arrays, weight.bias)

@@ -100,7 +100,8 @@ def quantise_weight(w: F32, bits: int) -> tuple[NDArray[np.int16] | NDArray[np.i
     scale = largest / np.float32(LIMIT[bits])
     q = np.rint(w / np.where(is_zero, np.float32(1), scale)[:, None])
     q = np.where(is_zero[:, None], 0, np.clip(q, -LIMIT[bits], LIMIT[bits]))
-    return q.astype(np.int16 if bits == 16 else np.int8), np.where(is_zero, np.float32(0), scale)
+    scale = np.where(is_zero, np.float32(0), scale)
+    return (q.astype(np.int16) if bits == 16 else q.astype(np.int8)), scale
 
 
 def accumulate(q: NDArray[np.int16], weight: Weight) -> I64:
@@ -159,7 +160,8 @@ def rms_norm(x: F32, weight: F32, eps: float) -> F32:
     mean = squares.astype(np.float32) * unit * unit / np.float32(x.shape[-1])
     check_finite(mean, "a mean square")
     factor = np.float32(1) / np.sqrt(mean + np.float32(eps))
-    return x * factor[..., None] * weight
+    y: F32 = x * factor[..., None] * weight
+    return y
 
 
 def exp2_parts(x: F32) -> tuple[F32, NDArray[np.int32]]:
@@ -263,7 +265,8 @@ def attend(
     shift = np.minimum(top - ve, 64)
     aligned = np.rint(weights.astype(np.float32) * pow2(-shift)).astype(np.int64)
     acc = aligned @ v.astype(np.int64)
-    return acc.astype(np.float32) * pow2(top - 15) / weights.sum().astype(np.float32)
+    out: F32 = acc.astype(np.float32) * pow2(top - 15) / weights.sum().astype(np.float32)
+    return out
 
 
 def attention(q: F32, shape: AttentionShape, rows: Rows, cache: LayerCache) -> F32:
@@ -309,7 +312,8 @@ def gate(gu: F32, activation: str) -> F32:
 def argmax(logits: F32) -> I64:
     """Give the id of each row's largest logit, (R, V) to (R,); ties go to the lowest id."""
     check_finite(logits, "logits")
-    return logits.argmax(axis=-1)
+    ids: I64 = logits.argmax(axis=-1)
+    return ids
 
 
 def softmax_weights(logits: F32, factor: np.float32) -> I64:
@@ -331,7 +335,7 @@ def natural_log(x: np.float64) -> np.float64:
     total = np.float64(0.0)
     for odd in range(21, 0, -2):
         total = total * (s * s) + 1.0 / odd
-    return exponent * np.float64(0.6931471805599453) + 2.0 * s * total
+    return np.float64(exponent * np.float64(0.6931471805599453) + 2.0 * s * total)
 
 
 def log_probabilities(logits: F32) -> F32:
