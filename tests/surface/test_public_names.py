@@ -3,7 +3,6 @@
 To accept a change: python tests/surface/test_public_names.py
 """
 
-import enum
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ def signature_lines(name: str, value: object) -> Iterator[str]:
         yield f"{name}{inspect.signature(value)}"
         return
     bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
-    yield f"class {name}({bases}){'' if issubclass(value, enum.Enum) else init_text(value)}"
+    yield f"class {name}({bases}){init_text(value)}"
     for member_name, member in sorted(vars(value).items()):
         if not member_name.startswith("_"):
             yield f"    {member_text(member_name, member)}"
