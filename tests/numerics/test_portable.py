@@ -7,6 +7,7 @@ from samebits.errors import UnsupportedInput
 from samebits.numerics import portable, reference
 from samebits.numerics.values import Weight, pack_weight
 from tests.numerics.cases import (
+    F32,
     PAGE_TOKENS,
     THRESHOLDS,
     assert_same_bits,
@@ -123,8 +124,9 @@ def test_attention_skips_a_sequence_without_rows() -> None:
     )
 
 
-def spread_queries(rows: int, heads: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def spread_queries(rows: int, heads: int) -> F32:
     """Make (rows, heads, 16) queries; some so large that all weights but one vanish."""
     rng = np.random.default_rng([rows, heads])
     x = rng.standard_normal((rows, heads, 16)) * rng.choice([0.01, 1, 1, 40], (rows, heads, 1))
-    return x.astype(np.float32)
+    queries: F32 = x.astype(np.float32)
+    return queries
