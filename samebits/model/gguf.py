@@ -5,6 +5,7 @@ is used. Knows no families. Format: the GGUF specification in ggml's repository;
 here are listed one by one in tests/hostile.
 """
 
+import itertools
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ def check_no_overlap(tensors: Mapping[str, EncodedMatrix]) -> None:
         ModelFileError: Two do; names both.
     """
     ordered = sorted(tensors.values(), key=lambda tensor: tensor.offset)
-    for one, two in zip(ordered, ordered[1:], strict=False):
+    for one, two in itertools.pairwise(ordered):
         if one.offset + one.num_bytes > two.offset:
             raise ModelFileError(
                 expected=f"tensor {two.name!r} at byte {one.offset + one.num_bytes} or later",
@@ -171,7 +172,9 @@ def _read_preamble(cursor: _Cursor) -> tuple[int, int]:
     path = cursor.file.path
     magic = cursor.take_bytes(4, "the magic number")
     if magic != MAGIC:
-        raise ModelFileError(expected=f"a GGUF file at {path}", found=f"a file that begins {magic!r}")
+        raise ModelFileError(
+            expected=f"a GGUF file at {path}", found=f"a file that begins {magic!r}"
+        )
     version = cursor.take_u32("the version")
     if version not in (2, 3):
         swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
@@ -225,7 +228,9 @@ def _read_array(cursor: _Cursor, what: str, depth: int) -> Any:
     type_id = cursor.take_u32(what)
     count = cursor.take_u64(what)
     if type_id not in _LEAST_BYTES:
-        raise ModelFileError(expected=f"elements of type 0 to 12 in {what}", found=f"type {type_id}")
+        raise ModelFileError(
+            expected=f"elements of type 0 to 12 in {what}", found=f"type {type_id}"
+        )
     if depth >= _NESTING_LIMIT:
         raise ModelFileError(expected=f"at most {_NESTING_LIMIT} arrays in each other", found=what)
     cursor.check_count(count, _LEAST_BYTES[type_id], f"elements of {what}")

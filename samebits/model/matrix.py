@@ -120,7 +120,8 @@ class HalvedRows:
     def _file_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         head, within = np.divmod(rows, self._head_dim)
         half, pair = np.divmod(within, self._head_dim // 2)
-        return head * self._head_dim + pair * 2 + half
+        file_rows: NDArray[np.int64] = head * self._head_dim + pair * 2 + half
+        return file_rows
 
 
 class OnePlusRows:

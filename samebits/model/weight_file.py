@@ -74,7 +74,7 @@ class WeightFile:
         if self._digest is None:
             digest = hashlib.sha256()
             for start in range(0, self.size, _CHUNK_BYTES):
-                digest.update(self.read(start, min(_CHUNK_BYTES, self.size - start)))
+                digest.update(self.read(start, min(_CHUNK_BYTES, self.size - start)).data)
             self._digest = f"sha256:{digest.hexdigest()}"
         return self._digest
 

@@ -1,0 +1,319 @@
+"""A tokenizer from GGUF metadata: byte-level BPE and SentencePiece BPE.
+
+An unknown pre-tokenizer is an error, never a guess: it would cut the text elsewhere and the model
+would see other ids.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+
+from samebits.errors import ModelFileError
+from samebits.model import tokenizer as ours
+from samebits.model.settings import Settings
+
+_CONTROL, _USER, _BYTE = 3, 4, 6
+_UNKNOWN = 2
+_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
+
+END_TEXTS = frozenset(
+    {"<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end_of_text|>"}
+)
+"""Control tokens that end a text or a turn in every model that has them."""
+
+_LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+
+
+class _Pre(NamedTuple):
+    """What a pre-tokenizer's name stands for."""
+
+    make: Callable[[], Any]
+    normalizer: Callable[[], Any] | None = None
+    ignore_merges: bool = False
+    adds_bos: bool = False
+
+
+def _byte_level() -> Any:
+    return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+
+
+def _digits_then_bytes() -> Any:
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    return pre_tokenizers.Sequence([digits, _byte_level()])
+
+
+def _split_then_bytes(pattern: str) -> Any:
+    split = pre_tokenizers.Split(Regex(pattern), behavior="isolated", invert=False)
+    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return pre_tokenizers.Sequence([split, plain])
+
+
+_LLAMA3_PRE = _Pre(lambda: _split_then_bytes(_LLAMA3), ignore_merges=True, adds_bos=True)
+_PRES = {
+    "gpt-2": _Pre(_byte_level),
+    "smollm": _Pre(_digits_then_bytes),
+    "llama-bpe": _LLAMA3_PRE,
+    "llama3": _LLAMA3_PRE,
+    "qwen2": _Pre(lambda: _split_then_bytes(_QWEN2), normalizer=normalizers.NFC),
+}
+
+# Read by nothing here: ids of tokens that only mark gaps, masks and padding.
+_HARMLESS = {
+    f"tokenizer.ggml.{name}_token_id"
+    for name in (
+        *(
+            "unknown",
+            "padding",
+            "seperator",
+            "separator",
+            "mask",
+            "cls",
+            "fim_pre",
+            "fim_suf",
+            "fim_mid",
+        ),
+        *("fim_pad", "fim_rep", "fim_sep", "prefix", "suffix", "middle"),
+    )
+} | {"tokenizer.ggml.token_type_count"}
+
+
+class _Pieces(NamedTuple):
+    """The vocabulary arrays of a GGUF file."""
+
+    tokens: list[str]
+    kinds: list[int]
+    vocab: dict[str, int]
+
+
+def make_gguf_tokenizer(
+    metadata: Mapping[str, Any], where: str, vocab_size: int | None = None
+) -> ours.Tokenizer:
+    """Build the tokenizer that GGUF metadata describe.
+
+    Raises:
+        ModelFileError: It is absent, damaged or of a kind not read here; names the kind.
+        ConfigError: A setting of it is unknown.
+    """
+    own = {key: value for key, value in metadata.items() if key.startswith("tokenizer.ggml.")}
+    digest = _digest(own)
+    settings = Settings(own, where)
+    pieces = _take_pieces(settings, where)
+    if vocab_size is not None and len(pieces.tokens) > vocab_size:
+        raise ModelFileError(
+            expected=f"at most {vocab_size} tokens, the rows of the embedding, in {where}",
+            found=str(len(pieces.tokens)),
+        )
+    kind = settings.take_text("tokenizer.ggml.model", "none")
+    makers = {"gpt2": _make_byte_level, "llama": _make_sentencepiece}
+    if kind not in makers:
+        raise ModelFileError(expected=f"tokenizer.ggml.model gpt2 or llama in {where}", found=kind)
+    built = makers[kind](settings, pieces, where)
+    vocabulary = _finish(built, settings, pieces, where)
+    settings.check_all_taken(_HARMLESS)
+    return ours.Tokenizer(built.backend, vocabulary, digest=digest, vocab_size=vocab_size)
+
+
+class _Built(NamedTuple):
+    backend: Tokenizer
+    spelling: ours.Spelling
+    adds_bos: bool
+    strips_space: bool
+
+
+def _take_pieces(settings: Settings, where: str) -> _Pieces:
+    tokens = settings.take("tokenizer.ggml.tokens")
+    if not isinstance(tokens, list) or not tokens or type(tokens[0]) is not str:
+        raise ModelFileError(
+            expected=f"a list of strings tokenizer.ggml.tokens in {where}", found=_name(tokens)
+        )
+    kinds = settings.take("tokenizer.ggml.token_type")
+    if kinds is None:
+        kinds = np.ones(len(tokens), dtype=np.int32)
+    if not isinstance(kinds, np.ndarray) or kinds.shape != (len(tokens),):
+        raise ModelFileError(
+            expected=f"{len(tokens)} numbers in tokenizer.ggml.token_type in {where}",
+            found=_name(kinds),
+        )
+    vocab = {token: place for place, token in enumerate(tokens)}
+    if len(vocab) != len(tokens):
+        twice = next(token for place, token in enumerate(tokens) if vocab[token] != place)
+        raise ModelFileError(expected=f"tokens that differ in {where}", found=f"{twice!r} twice")
+    return _Pieces(tokens=tokens, kinds=kinds.tolist(), vocab=vocab)
+
+
+def _make_byte_level(settings: Settings, pieces: _Pieces, where: str) -> _Built:
+    name = settings.take_text("tokenizer.ggml.pre", "none")
+    if name not in _PRES:
+        raise ModelFileError(
+            expected=f"one of {', '.join(_PRES)} as tokenizer.ggml.pre in {where}",
+            found=name,
+            remedy="Use the model's folder with tokenizer.json.",
+        )
+    pre = _PRES[name]
+    settings.require("tokenizer.ggml.add_space_prefix", False)
+    settings.take("tokenizer.ggml.scores")
+    merges = _take_merges(settings, pieces.vocab, where)
+    model = models.BPE(vocab=pieces.vocab, merges=merges, ignore_merges=pre.ignore_merges)
+    backend = Tokenizer(model)
+    backend.pre_tokenizer = pre.make()
+    if pre.normalizer is not None:
+        backend.normalizer = pre.normalizer()
+    return _Built(backend, ours.Spelling.BYTE_LEVEL, pre.adds_bos, False)
+
+
+def _take_merges(settings: Settings, vocab: Mapping[str, int], where: str) -> list[tuple[str, str]]:
+    lines = settings.take("tokenizer.ggml.merges")
+    if not isinstance(lines, list):
+        raise ModelFileError(
+            expected=f"a list of strings tokenizer.ggml.merges in {where}", found=_name(lines)
+        )
+    merges = []
+    for line in lines:
+        one, _, two = line.partition(" ") if type(line) is str else ("", "", "")
+        if one not in vocab or two not in vocab or one + two not in vocab:
+            raise ModelFileError(
+                expected=f"merges of two tokens to a third in {where}", found=f"{line!r:.100}"
+            )
+        merges.append((one, two))
+    return merges
+
+
+def _make_sentencepiece(settings: Settings, pieces: _Pieces, where: str) -> _Built:
+    settings.require("tokenizer.ggml.pre", "default")
+    settings.require("tokenizer.ggml.remove_extra_whitespaces", False)
+    settings.take("tokenizer.ggml.merges")
+    scores = settings.take("tokenizer.ggml.scores")
+    if not isinstance(scores, np.ndarray) or scores.shape != (len(pieces.tokens),):
+        raise ModelFileError(
+            expected=f"{len(pieces.tokens)} numbers in tokenizer.ggml.scores in {where}",
+            found=_name(scores),
+        )
+    has_prefix = settings.take_bool("tokenizer.ggml.add_space_prefix", True)
+    unknown = settings.take_int("tokenizer.ggml.unknown_token_id", 0, least=0)
+    model = models.BPE(
+        vocab=pieces.vocab,
+        merges=merges_from_scores(pieces.vocab, scores.tolist()),
+        unk_token=_token_at(pieces, unknown, where),
+        fuse_unk=True,
+        byte_fallback=True,
+    )
+    backend = Tokenizer(model)
+    replace = normalizers.Replace(" ", _SPACE)
+    prepend = normalizers.Prepend(_SPACE)
+    backend.normalizer = normalizers.Sequence([prepend, replace]) if has_prefix else replace
+    return _Built(backend, ours.Spelling.SENTENCEPIECE, True, has_prefix)
+
+
+def merges_from_scores(vocab: Mapping[str, int], scores: Sequence[float]) -> list[tuple[str, str]]:
+    """List the merges that SentencePiece would make, best score first.
+
+    SentencePiece joins the neighbours whose union has the best score, the leftmost first; every way
+    to halve a token is such a union, so all halves of a token stand together.
+    """
+    ranked: list[tuple[float, int, int, int, str, str]] = []
+    for token, place in vocab.items():
+        for cut in range(1, len(token)):
+            one, two = token[:cut], token[cut:]
+            if one in vocab and two in vocab:
+                ranked.append((-scores[place], place, vocab[one], vocab[two], one, two))
+    ranked.sort()
+    return [(entry[4], entry[5]) for entry in ranked]
+
+
+def _finish(built: _Built, settings: Settings, pieces: _Pieces, where: str) -> ours.Vocabulary:
+    """Add the control tokens, and what stands around every text."""
+    marked = {
+        place: token
+        for place, token in enumerate(pieces.tokens)
+        if pieces.kinds[place] in (_CONTROL, _USER)
+    }
+    special = {place for place in marked if pieces.kinds[place] == _CONTROL}
+    special |= {place for place, kind in enumerate(pieces.kinds) if kind == _UNKNOWN}
+    for place, token in marked.items():
+        is_special = pieces.kinds[place] == _CONTROL
+        added = AddedToken(token, special=is_special, normalized=False)
+        (built.backend.add_special_tokens if is_special else built.backend.add_tokens)([added])
+    bos_id = _take_id(settings, "bos", pieces, where)
+    eos_id = _take_id(settings, "eos", pieces, where)
+    _set_frame(built, settings, pieces, bos_id, eos_id)
+    ends = {_take_id(settings, name, pieces, where) for name in ("eot", "eom")} | {eos_id}
+    ends |= {place for place, token in marked.items() if token in END_TEXTS}
+    return ours.Vocabulary(
+        spelling=built.spelling,
+        added=marked,
+        special_ids=frozenset(special),
+        bos_id=bos_id,
+        eos_id=eos_id,
+        eos_ids=frozenset(end for end in ends if end is not None),
+        strips_space=built.strips_space,
+    )
+
+
+def _set_frame(
+    built: _Built, settings: Settings, pieces: _Pieces, bos_id: int | None, eos_id: int | None
+) -> None:
+    """Put bos before and eos after each text, as the file asks."""
+    add_bos = settings.take_bool("tokenizer.ggml.add_bos_token", built.adds_bos)
+    add_eos = settings.take_bool("tokenizer.ggml.add_eos_token", False)
+    settings.require("tokenizer.ggml.add_sep_token", False)
+    before = [] if bos_id is None or not add_bos else [(pieces.tokens[bos_id], bos_id)]
+    after = [] if eos_id is None or not add_eos else [(pieces.tokens[eos_id], eos_id)]
+    if before or after:
+        frame = [*(token for token, _ in before), "$A", *(token for token, _ in after)]
+        built.backend.post_processor = processors.TemplateProcessing(
+            single=frame, pair=None, special_tokens=[*before, *after]
+        )
+
+
+def _take_id(settings: Settings, name: str, pieces: _Pieces, where: str) -> int | None:
+    key = f"tokenizer.ggml.{name}_token_id"
+    if settings.take(key) is None:
+        return None
+    place = settings.take_int(key, least=0)
+    _token_at(pieces, place, where)
+    return place
+
+
+def _token_at(pieces: _Pieces, place: int, where: str) -> str:
+    if place >= len(pieces.tokens):
+        raise ModelFileError(
+            expected=f"ids of special tokens below {len(pieces.tokens)} in {where}",
+            found=str(place),
+        )
+    return pieces.tokens[place]
+
+
+def _name(value: Any) -> str:
+    return (
+        "no such key"
+        if value is None
+        else f"{type(value).__name__} of {len(value)}"
+        if hasattr(value, "__len__")
+        else repr(value)
+    )
+
+
+def _digest(own: Mapping[str, Any]) -> str:
+    """Digest the metadata that define the encoding, as JSON with sorted keys."""
+    plain = {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in own.items()
+    }
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
