@@ -1,0 +1,419 @@
+/* What Python calls: one context with its threads, its level and its scratch memory.
+ *
+ * Each call splits its outputs into pieces for the pool. Returns an sb_status. A caller's rounding
+ * and flush-to-zero modes are put aside for the length of a call: they would reach the bits.
+ */
+#include <fenv.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "samebits.h"
+
+#if SB_X86
+#include <immintrin.h>
+#endif
+
+#define PUBLIC __attribute__((visibility("default")))
+
+extern const sb_level sb_level_generic, sb_level_wide;
+#if SB_X86
+extern const sb_level sb_level_avx2, sb_level_avx512, sb_level_avx512vnni;
+#endif
+
+typedef struct {
+    sb_pool *pool;
+    const sb_level *level;
+    size_t size;
+    char *memory; /* scratch that grows and is kept */
+} sb_context;
+
+#if SB_X86
+typedef unsigned modes;
+static modes default_modes(void)
+{
+    modes caller = _mm_getcsr();
+    if ((caller & 0xffc0u) != 0x1f80u)
+        _mm_setcsr(0x1f80u);
+    return caller;
+}
+static int restore_modes(modes caller, int status)
+{
+    if ((caller & 0xffc0u) != 0x1f80u)
+        _mm_setcsr(caller);
+    return status;
+}
+#else
+typedef fenv_t modes;
+static modes default_modes(void)
+{
+    modes caller;
+    fegetenv(&caller);
+    fesetenv(FE_DFL_ENV);
+    return caller;
+}
+static int restore_modes(modes caller, int status)
+{
+    fesetenv(&caller);
+    return status;
+}
+#endif
+
+static const sb_level *find_level(const char *name)
+{
+#if SB_X86
+    __builtin_cpu_init();
+    if (strcmp(name, "avx512vnni") == 0)
+        return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")
+                   ? &sb_level_avx512vnni
+                   : NULL;
+    if (strcmp(name, "avx512") == 0)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")
+                   ? &sb_level_avx512
+                   : NULL;
+    if (strcmp(name, "avx2") == 0)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &sb_level_avx2
+                                                                               : NULL;
+#endif
+    if (strcmp(name, "wide") == 0)
+        return &sb_level_wide;
+    return strcmp(name, "generic") == 0 ? &sb_level_generic : NULL;
+}
+
+/* Whether this processor can run a level. */
+PUBLIC int sb_has_level(const char *name)
+{
+    return find_level(name) != NULL;
+}
+
+PUBLIC void sb_close(sb_context *c)
+{
+    if (c->pool != NULL)
+        sb_pool_free(c->pool);
+    free(c->memory);
+    free(c);
+}
+
+/* NULL if the level cannot run here or the threads cannot be had. */
+PUBLIC sb_context *sb_open(const char *level, int threads)
+{
+    sb_context *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return NULL;
+    c->level = find_level(level);
+    c->pool = c->level != NULL && threads > 0 ? sb_pool_new(threads) : NULL;
+    if (c->pool == NULL) {
+        sb_close(c);
+        return NULL;
+    }
+    return c;
+}
+
+PUBLIC int sb_threads(const sb_context *c)
+{
+    return sb_pool_threads(c->pool);
+}
+
+static void *scratch(sb_context *c, size_t bytes)
+{
+    if (bytes > c->size) {
+        free(c->memory);
+        c->size = (bytes + bytes / 4 + 4095) & ~(size_t)4095;
+        c->memory = aligned_alloc(64, c->size);
+        if (c->memory == NULL)
+            c->size = 0;
+    }
+    return c->memory;
+}
+
+/* Pieces small enough that `threads` of them end together, at least `least` long. */
+static int64_t grain_of(const sb_context *c, int64_t count, int64_t least)
+{
+    int64_t grain = count / (8 * sb_pool_threads(c->pool));
+    return grain < least ? least : grain;
+}
+
+/* ---- rows: operations that treat each row alone --------------------------------------------- */
+
+typedef struct {
+    const sb_level *level;
+    const float *x;
+    const float *w;
+    int64_t k;
+    float eps;
+    int gelu;
+    float *y;
+    int16_t *q;
+    int32_t *e;
+    int64_t *ids;
+    atomic_int status;
+} row_call;
+
+static void quantise_piece(void *context, int thread, int64_t begin, int64_t end)
+{
+    (void)thread;
+    row_call *c = context;
+    atomic_fetch_or(&c->status, c->level->quantise_rows(c->x + begin * c->k, end - begin, c->k,
+                                                        c->q + begin * c->k, c->e + begin));
+}
+
+PUBLIC int sb_quantise_rows(sb_context *c, const float *x, int64_t rows, int64_t k, int16_t *q,
+                            int32_t *e)
+{
+    modes caller = default_modes();
+    row_call call = {.level = c->level, .x = x, .k = k, .q = q, .e = e};
+    sb_pool_run(c->pool, quantise_piece, &call, rows, grain_of(c, rows, 1 + 4096 / k));
+    return restore_modes(caller, call.status);
+}
+
+static void norm_piece(void *context, int thread, int64_t begin, int64_t end)
+{
+    (void)thread;
+    row_call *c = context;
+    atomic_fetch_or(&c->status, c->level->rms_norm(c->x + begin * c->k, c->w, c->eps, end - begin,
+                                                   c->k, c->y + begin * c->k));
+}
+
+PUBLIC int sb_rms_norm(sb_context *c, const float *x, const float *w, float eps, int64_t rows,
+                       int64_t k, float *y)
+{
+    modes caller = default_modes();
+    row_call call = {.level = c->level, .x = x, .w = w, .eps = eps, .k = k, .y = y};
+    sb_pool_run(c->pool, norm_piece, &call, rows, grain_of(c, rows, 1 + 4096 / k));
+    return restore_modes(caller, call.status);
+}
+
+static void gate_piece(void *context, int thread, int64_t begin, int64_t end)
+{
+    (void)thread;
+    row_call *c = context;
+    c->level->gate(c->x + begin * 2 * c->k, c->gelu, end - begin, c->k, c->y + begin * c->k);
+}
+
+PUBLIC int sb_gate(sb_context *c, const float *gu, int gelu, int64_t rows, int64_t f, float *y)
+{
+    modes caller = default_modes();
+    row_call call = {.level = c->level, .x = gu, .gelu = gelu, .k = f, .y = y};
+    sb_pool_run(c->pool, gate_piece, &call, rows, grain_of(c, rows, 1 + 2048 / f));
+    return restore_modes(caller, call.status);
+}
+
+static void argmax_piece(void *context, int thread, int64_t begin, int64_t end)
+{
+    (void)thread;
+    row_call *c = context;
+    for (int64_t r = begin; r < end; r++)
+        atomic_fetch_or(&c->status, c->level->argmax(c->x + r * c->k, c->k, c->ids + r));
+}
+
+PUBLIC int sb_argmax(sb_context *c, const float *z, int64_t rows, int64_t v, int64_t *ids)
+{
+    modes caller = default_modes();
+    row_call call = {.level = c->level, .x = z, .k = v, .ids = ids};
+    sb_pool_run(c->pool, argmax_piece, &call, rows, 1);
+    return restore_modes(caller, call.status);
+}
+
+static void log_piece(void *context, int thread, int64_t begin, int64_t end)
+{
+    (void)thread;
+    row_call *c = context;
+    for (int64_t r = begin; r < end; r++)
+        atomic_fetch_or(&c->status,
+                        c->level->log_probabilities(c->x + r * c->k, c->k, c->y + r * c->k));
+}
+
+PUBLIC int sb_log_probabilities(sb_context *c, const float *z, int64_t rows, int64_t v, float *y)
+{
+    modes caller = default_modes();
+    row_call call = {.level = c->level, .x = z, .k = v, .y = y};
+    sb_pool_run(c->pool, log_piece, &call, rows, 1);
+    return restore_modes(caller, call.status);
+}
+
+PUBLIC int sb_softmax_weights(sb_context *c, const float *z, float factor, int64_t v, int64_t *w)
+{
+    modes caller = default_modes();
+    return restore_modes(caller, c->level->softmax_weights(z, factor, v, w));
+}
+
+/* ---- weights ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    const sb_level *level;
+    const float *w;
+    int64_t k;
+    int bits;
+    char *q;
+    float *s;
+    atomic_int status;
+} weight_call;
+
+static void weight_piece(void *context, int thread, int64_t begin, int64_t end)
+{
+    (void)thread;
+    weight_call *c = context;
+    void *q = c->q + begin * c->k * (c->bits / 8);
+    atomic_fetch_or(&c->status, c->level->quantise_weight(c->w + begin * c->k, end - begin, c->k,
+                                                          c->bits, q, c->s + begin));
+}
+
+PUBLIC int sb_quantise_weight(sb_context *c, const float *w, int64_t n, int64_t k, int bits,
+                              void *q, float *s)
+{
+    modes caller = default_modes();
+    weight_call call = {.level = c->level, .w = w, .k = k, .bits = bits, .q = q, .s = s};
+    sb_pool_run(c->pool, weight_piece, &call, n, grain_of(c, n, 1 + 4096 / k));
+    return restore_modes(caller, call.status);
+}
+
+/* ---- linear ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    const sb_level *level;
+    const sb_weight *w;
+    const float *x;
+    const float *residual;
+    int64_t rows;
+    int64_t tile_rows;
+    int32_t *tiles;
+    int32_t *e;
+    float *y;
+    atomic_int status;
+} linear_call;
+
+static void pack_piece(void *context, int thread, int64_t begin, int64_t end)
+{
+    (void)thread;
+    linear_call *c = context;
+    int64_t k = c->w->num_inputs, first = begin * c->tile_rows, last = end * c->tile_rows;
+    int64_t a_row = (k + 1) / 2 * (c->w->bits == 16 ? 2 : 1);
+    last = last < c->rows ? last : c->rows;
+    atomic_fetch_or(&c->status,
+                    c->level->pack_rows(c->x + first * k, last - first, k, (int)c->w->bits,
+                                        c->tiles + first * a_row, c->e + first));
+}
+
+static void panel_piece(void *context, int thread, int64_t begin, int64_t end)
+{
+    (void)thread;
+    linear_call *c = context;
+    c->level->linear(c->w, c->tiles, c->e, c->rows, begin, end, c->residual, c->y);
+}
+
+PUBLIC int sb_linear(sb_context *c, const sb_weight *w, const float *x, int64_t rows,
+                     const float *residual, float *y)
+{
+    modes caller = default_modes();
+    int64_t a_row = (w->num_inputs + 1) / 2 * (w->bits == 16 ? 2 : 1);
+    size_t tile_bytes = ((size_t)(rows * a_row) * sizeof(int32_t) + 63) & ~(size_t)63;
+    char *memory = scratch(c, tile_bytes + (size_t)rows * sizeof(int32_t));
+    if (memory == NULL)
+        return restore_modes(caller, SB_NO_MEMORY);
+    linear_call call = {.level = c->level, .w = w, .x = x, .residual = residual, .rows = rows, .y = y};
+    call.tile_rows = w->bits == 16 ? c->level->tile16 : c->level->tile8;
+    call.tiles = (int32_t *)(void *)memory;
+    call.e = (int32_t *)(void *)(memory + tile_bytes);
+    int64_t tiles = (rows + call.tile_rows - 1) / call.tile_rows;
+    sb_pool_run(c->pool, pack_piece, &call, tiles, grain_of(c, tiles, 1 + 8192 / a_row));
+    if (call.status == SB_OK) {
+        int64_t panels = (w->num_outputs + SB_PANEL - 1) / SB_PANEL;
+        int64_t grain = grain_of(c, panels, 1);
+        sb_pool_run(c->pool, panel_piece, &call, panels, rows > 1 && grain > 4 ? 4 : grain);
+    }
+    return restore_modes(caller, call.status);
+}
+
+/* ---- attention --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const sb_level *level;
+    const float *qkv;
+    const sb_shape *shape;
+    const sb_head_norms *norms;
+    const float *cos, *sin;
+    const sb_rows *rows;
+    const sb_cache *cache;
+    const sb_attention_task *tasks;
+    char *memory;
+    size_t per_thread;
+    float *out;
+    atomic_int status;
+} attention_call;
+
+static void rope_piece(void *context, int thread, int64_t begin, int64_t end)
+{
+    (void)thread;
+    attention_call *c = context;
+    atomic_fetch_or(&c->status, c->level->rope_append(c->qkv, c->shape, c->norms, c->cos, c->sin,
+                                                      c->rows, c->cache, begin, end, c->out));
+}
+
+PUBLIC int sb_rope_append(sb_context *c, const float *qkv, const sb_shape *shape,
+                          const sb_head_norms *norms, const float *cos, const float *sin,
+                          const sb_rows *rows, const sb_cache *cache, float *q)
+{
+    modes caller = default_modes();
+    attention_call call = {.level = c->level, .qkv = qkv, .shape = shape, .norms = norms};
+    call.cos = cos;
+    call.sin = sin;
+    call.rows = rows;
+    call.cache = cache;
+    call.out = q;
+    int64_t count = rows->starts[rows->num_sequences];
+    sb_pool_run(c->pool, rope_piece, &call, count, grain_of(c, count, 2));
+    return restore_modes(caller, call.status);
+}
+
+static void attention_piece(void *context, int thread, int64_t begin, int64_t end)
+{
+    attention_call *c = context;
+    for (int64_t t = begin; t < end; t++)
+        atomic_fetch_or(&c->status,
+                        c->level->attention(c->qkv, c->shape, c->rows, c->cache, c->tasks + t,
+                                            c->memory + (size_t)thread * c->per_thread, c->out));
+}
+
+/* How many tasks a step has; writes them if `tasks` is not NULL, longest contexts first enough. */
+static int64_t list_tasks(const sb_shape *shape, const sb_rows *rows, sb_attention_task *tasks)
+{
+    int64_t count = 0, group = shape->num_heads / shape->num_kv_heads;
+    for (int64_t s = 0; s < rows->num_sequences; s++) {
+        int64_t first = rows->starts[s] * group, last = rows->starts[s + 1] * group;
+        for (int64_t q = last; q > first; q -= SB_MAX_QUERIES)
+            for (int64_t g = 0; g < shape->num_kv_heads; g++) {
+                if (tasks != NULL)
+                    tasks[count] = (sb_attention_task){
+                        (int32_t)s, (int32_t)g, q - SB_MAX_QUERIES > first ? q - SB_MAX_QUERIES : first, q};
+                count++;
+            }
+    }
+    return count;
+}
+
+PUBLIC int sb_attention(sb_context *c, const float *q, const sb_shape *shape, const sb_rows *rows,
+                        const sb_cache *cache, float *out)
+{
+    modes caller = default_modes();
+    int64_t longest = 0, total = rows->starts[rows->num_sequences];
+    for (int64_t r = 0; r < total; r++)
+        longest = rows->positions[r] >= longest ? rows->positions[r] + 1 : longest;
+    int64_t count = list_tasks(shape, rows, NULL);
+    size_t list_bytes = ((size_t)count * sizeof(sb_attention_task) + 63) & ~(size_t)63;
+    size_t per_thread = (sb_attention_scratch(longest, shape->head_dim) + 4095) & ~(size_t)4095;
+    char *memory = scratch(c, list_bytes + per_thread * (size_t)sb_pool_threads(c->pool));
+    if (memory == NULL)
+        return restore_modes(caller, SB_NO_MEMORY);
+    sb_attention_task *tasks = (sb_attention_task *)(void *)memory;
+    list_tasks(shape, rows, tasks);
+    attention_call call = {.level = c->level, .qkv = q, .shape = shape, .rows = rows};
+    call.cache = cache;
+    call.tasks = tasks;
+    call.memory = memory + list_bytes;
+    call.per_thread = per_thread;
+    call.out = out;
+    sb_pool_run(c->pool, attention_piece, &call, count, 1);
+    return restore_modes(caller, call.status);
+}

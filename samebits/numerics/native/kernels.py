@@ -1,0 +1,422 @@
+"""The C kernels as a kernel set: finds the library, picks a level, checks shapes, calls.
+
+Nothing is loaded at import. Arrays of another dtype, shape or layout are refused, never converted.
+What the C side computes is decided in docs/numerics.md; the C side is level.c, api.c and pool.c.
+"""
+
+import ctypes
+from ctypes import POINTER, Structure, byref, c_char_p, c_float, c_int, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.errors import ConfigError, InvariantBroken, UnsupportedInput
+from samebits.numerics.reference import check_linear, score_factor
+from samebits.numerics.values import (
+    AttentionShape,
+    HeadNorms,
+    LayerCache,
+    RopeTable,
+    Rows,
+    Weight,
+)
+
+F32 = NDArray[np.float32]
+
+LEVELS = ("avx512vnni", "avx512", "avx2", "generic")
+"""Instruction-set levels, best first. `wide`, the AVX-512 code without AVX-512, is for tests."""
+NOT_FINITE = 1
+NO_MEMORY = 2
+MAX_HEAD = 1024
+"""Widest head the C side takes."""
+
+
+class CWeight(Structure):
+    """samebits.h, sb_weight."""
+
+    _fields_ = (
+        ("packed", c_void_p),
+        ("scale", c_void_p),
+        ("bias", c_void_p),
+        ("num_outputs", c_int64),
+        ("num_inputs", c_int64),
+        ("bits", c_int64),
+    )
+
+
+class CCache(Structure):
+    """samebits.h, sb_cache."""
+
+    _fields_ = (
+        ("keys", c_void_p),
+        ("values", c_void_p),
+        ("key_exponents", c_void_p),
+        ("value_exponents", c_void_p),
+        ("page_tokens", c_int64),
+    )
+
+
+class CShape(Structure):
+    """samebits.h, sb_shape."""
+
+    _fields_ = (
+        ("num_heads", c_int64),
+        ("num_kv_heads", c_int64),
+        ("head_dim", c_int64),
+        ("window_tokens", c_int64),
+        ("score_factor", c_float),
+    )
+
+
+class CRows(Structure):
+    """samebits.h, sb_rows."""
+
+    _fields_ = (
+        ("positions", c_void_p),
+        ("slots", c_void_p),
+        ("starts", c_void_p),
+        ("pages", c_void_p),
+        ("num_sequences", c_int64),
+        ("max_pages", c_int64),
+    )
+
+
+class CHeadNorms(Structure):
+    """samebits.h, sb_head_norms."""
+
+    _fields_ = (("query", c_void_p), ("key", c_void_p), ("eps", c_float))
+
+
+SIGNATURES: dict[str, list[Any]] = {
+    "sb_quantise_rows": [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
+    "sb_quantise_weight": [c_void_p, c_void_p, c_int64, c_int64, c_int, c_void_p, c_void_p],
+    "sb_linear": [c_void_p, POINTER(CWeight), c_void_p, c_int64, c_void_p, c_void_p],
+    "sb_rms_norm": [c_void_p, c_void_p, c_void_p, c_float, c_int64, c_int64, c_void_p],
+    "sb_rope_append": [
+        *(c_void_p, c_void_p, POINTER(CShape), c_void_p, c_void_p, c_void_p),
+        *(POINTER(CRows), POINTER(CCache), c_void_p),
+    ],
+    "sb_attention": [
+        *(c_void_p, c_void_p, POINTER(CShape), POINTER(CRows), POINTER(CCache), c_void_p),
+    ],
+    "sb_gate": [c_void_p, c_void_p, c_int, c_int64, c_int64, c_void_p],
+    "sb_argmax": [c_void_p, c_void_p, c_int64, c_int64, c_void_p],
+    "sb_softmax_weights": [c_void_p, c_void_p, c_float, c_int64, c_void_p],
+    "sb_log_probabilities": [c_void_p, c_void_p, c_int64, c_int64, c_void_p],
+}
+
+
+def find_library() -> Path | None:
+    """Give the path of the compiled library; None if this installation has none."""
+    for suffix in (".so", ".dylib"):
+        path = Path(__file__).with_name(f"libsamebits{suffix}")
+        if path.exists():
+            return path
+    return None
+
+
+@cache
+def load_library() -> ctypes.CDLL:
+    """Load the compiled library once.
+
+    Raises:
+        ConfigError: This installation has none, or the file cannot be loaded.
+    """
+    path = find_library()
+    if path is None:
+        raise ConfigError(
+            expected="the compiled kernels (libsamebits)",
+            found="an installation made without a C compiler",
+            remedy="Install gcc or clang and reinstall, or use the portable kernels.",
+        )
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ConfigError(expected="a loadable libsamebits", found=str(error)) from error
+    library.sb_open.argtypes, library.sb_open.restype = [c_char_p, c_int], c_void_p
+    library.sb_close.argtypes, library.sb_close.restype = [c_void_p], None
+    library.sb_threads.argtypes = [c_void_p]
+    library.sb_has_level.argtypes = [c_char_p]
+    for name, types in SIGNATURES.items():
+        getattr(library, name).argtypes = types
+    return library
+
+
+def list_levels() -> tuple[str, ...]:
+    """List the levels this processor can run, best first; empty without the library."""
+    if find_library() is None:
+        return ()
+    return tuple(name for name in LEVELS if load_library().sb_has_level(name.encode()))
+
+
+def check_array(array: NDArray[Any], dtype: type, shape: tuple[int, ...], what: str) -> int:
+    """Give the address of an array that is exactly as expected.
+
+    Raises:
+        UnsupportedInput: Another dtype, shape or memory order.
+    """
+    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+        order = "" if array.flags.c_contiguous else ", not contiguous"
+        raise UnsupportedInput(
+            expected=f"{what} as C-contiguous {np.dtype(dtype).name} {shape}",
+            found=f"{array.dtype.name} {array.shape}{order}",
+        )
+    return array.ctypes.data
+
+
+def check_status(status: int, what: str) -> None:
+    """Turn a status of the C side into an error.
+
+    Raises:
+        UnsupportedInput: NaN or infinity.
+        MemoryError: The scratch memory could not be had.
+        InvariantBroken: A status nobody defined.
+    """
+    if status == NOT_FINITE:
+        raise UnsupportedInput(expected=f"finite numbers in {what}", found="NaN or infinity")
+    if status == NO_MEMORY:
+        raise MemoryError(f"no scratch memory for {what}")
+    if status:
+        raise InvariantBroken(expected="a known status", found=f"{status} from {what}")
+
+
+class NativeKernels:
+    """The contract in C, on a number of threads that is really in force.
+
+    Attributes:
+        level: The instruction-set level in use.
+        threads: Threads in force, the caller's included.
+    """
+
+    def __init__(self, *, level: str, threads: int) -> None:
+        """Start the threads.
+
+        Raises:
+            ConfigError: No library, a level this processor lacks, or threads that cannot be had.
+        """
+        self.library = load_library()
+        if not self.library.sb_has_level(level.encode()):
+            raise ConfigError(expected=f"one of {', '.join(list_levels())}", found=level)
+        self.context = self.library.sb_open(level.encode(), threads)
+        if not self.context:
+            raise ConfigError(expected="threads the system can start", found=str(threads))
+        self.level = level
+        self.weights: WeakKeyDictionary[Any, CWeight] = WeakKeyDictionary()
+
+    def __del__(self) -> None:
+        if getattr(self, "context", None):
+            self.library.sb_close(self.context)
+
+    @property
+    def threads(self) -> int:
+        """Threads in force."""
+        return int(self.library.sb_threads(self.context))
+
+    def quantise_rows(self, x: F32) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
+        """See reference.quantise_rows."""
+        q, e = np.empty(x.shape, np.int16), np.empty(x.shape[:-1], np.int32)
+        at = check_array(x, np.float32, x.shape, "rows")
+        status = self.library.sb_quantise_rows(
+            self.context, at, e.size, x.shape[-1], q.ctypes.data, e.ctypes.data
+        )
+        check_status(status, "an activation")
+        return q, e
+
+    def quantise_weight(
+        self, w: F32, bits: int
+    ) -> tuple[NDArray[np.int16] | NDArray[np.int8], F32]:
+        """See reference.quantise_weight."""
+        q = np.empty(w.shape, np.int16) if bits == 16 else np.empty(w.shape, np.int8)
+        s = np.empty(len(w), np.float32)
+        at = check_array(w, np.float32, w.shape, "weights")
+        status = self.library.sb_quantise_weight(
+            self.context, at, w.shape[0], w.shape[1], bits, q.ctypes.data, s.ctypes.data
+        )
+        check_status(status, "a weight")
+        return q, s
+
+    def linear(self, x: F32, weight: Weight, residual: F32 | None = None) -> F32:
+        """See reference.linear."""
+        check_linear(x, weight)
+        y = np.empty((len(x), weight.num_outputs), np.float32)
+        at = None if residual is None else check_array(residual, np.float32, y.shape, "residual")
+        status = self.library.sb_linear(
+            self.context,
+            make_c_weight(weight),
+            check_array(x, np.float32, x.shape, "activations"),
+            len(x),
+            at,
+            y.ctypes.data,
+        )
+        check_status(status, "an activation")
+        return y
+
+    def rms_norm(self, x: F32, weight: F32, eps: float) -> F32:
+        """See reference.rms_norm."""
+        y = np.empty(x.shape, np.float32)
+        status = self.library.sb_rms_norm(
+            self.context,
+            check_array(x, np.float32, x.shape, "activations"),
+            check_array(weight, np.float32, x.shape[-1:], "a norm weight"),
+            eps,
+            x.size // x.shape[-1],
+            x.shape[-1],
+            y.ctypes.data,
+        )
+        check_status(status, "a norm's input")
+        return y
+
+    def rope_append(
+        self,
+        qkv: F32,
+        shape: AttentionShape,
+        norms: HeadNorms | None,
+        table: RopeTable,
+        rows: Rows,
+        cache: LayerCache,
+    ) -> F32:
+        """See reference.rope_append."""
+        check_heads(shape)
+        heads = shape.num_heads + 2 * shape.num_kv_heads
+        q = np.empty((len(qkv), shape.num_heads, shape.head_dim), np.float32)
+        status = self.library.sb_rope_append(
+            self.context,
+            check_array(qkv, np.float32, (len(rows.positions), heads * shape.head_dim), "qkv"),
+            make_c_shape(shape),
+            None if norms is None else make_c_norms(norms),
+            table.cos.ctypes.data,
+            table.sin.ctypes.data,
+            make_c_rows(rows),
+            make_c_cache(cache),
+            q.ctypes.data,
+        )
+        check_status(status, "a query, key or value")
+        return q
+
+    def attention(self, q: F32, shape: AttentionShape, rows: Rows, cache: LayerCache) -> F32:
+        """See reference.attention."""
+        check_heads(shape)
+        expected = (len(rows.positions), shape.num_heads, shape.head_dim)
+        out = np.empty((len(q), shape.num_heads * shape.head_dim), np.float32)
+        status = self.library.sb_attention(
+            self.context,
+            check_array(q, np.float32, expected, "queries"),
+            make_c_shape(shape),
+            make_c_rows(rows),
+            make_c_cache(cache),
+            out.ctypes.data,
+        )
+        check_status(status, "an attention score")
+        return out
+
+    def gate(self, gu: F32, activation: str) -> F32:
+        """See reference.gate."""
+        width = gu.shape[1] // 2
+        y = np.empty((len(gu), width), np.float32)
+        at = check_array(gu, np.float32, gu.shape, "gates")
+        is_gelu = activation == "gelu_tanh"
+        self.library.sb_gate(self.context, at, is_gelu, len(gu), width, y.ctypes.data)
+        return y
+
+    def argmax(self, logits: F32) -> NDArray[np.int64]:
+        """See reference.argmax."""
+        ids = np.empty(len(logits), np.int64)
+        at = check_array(logits, np.float32, logits.shape, "logits")
+        status = self.library.sb_argmax(self.context, at, *logits.shape, ids.ctypes.data)
+        check_status(status, "logits")
+        return ids
+
+    def softmax_weights(self, logits: F32, factor: np.float32) -> NDArray[np.int64]:
+        """See reference.softmax_weights."""
+        w = np.empty(logits.shape, np.int64)
+        at = check_array(logits, np.float32, logits.shape, "logits")
+        status = self.library.sb_softmax_weights(
+            self.context, at, float(factor), logits.size, w.ctypes.data
+        )
+        check_status(status, "logits")
+        return w
+
+    def log_probabilities(self, logits: F32) -> F32:
+        """See reference.log_probabilities."""
+        out = np.empty_like(logits)
+        at = check_array(logits, np.float32, logits.shape, "logits")
+        status = self.library.sb_log_probabilities(
+            self.context, at, *logits.shape, out.ctypes.data
+        )
+        check_status(status, "logits")
+        return out
+
+
+def check_heads(shape: AttentionShape) -> None:
+    """Refuse heads the C side has no room for.
+
+    Raises:
+        UnsupportedInput: A head wider than MAX_HEAD, or of odd width.
+    """
+    if shape.head_dim > MAX_HEAD or shape.head_dim % 2:
+        raise UnsupportedInput(
+            expected=f"an even head width up to {MAX_HEAD}", found=str(shape.head_dim)
+        )
+
+
+def make_c_weight(weight: Weight) -> Any:
+    """Describe a weight to the C side."""
+    return byref(
+        CWeight(
+            weight.packed.ctypes.data,
+            weight.scale.ctypes.data,
+            None if weight.bias is None else weight.bias.ctypes.data,
+            weight.num_outputs,
+            weight.num_inputs,
+            weight.bits,
+        )
+    )
+
+
+def make_c_shape(shape: AttentionShape) -> Any:
+    """Describe a layer's attention to the C side."""
+    return byref(
+        CShape(
+            shape.num_heads,
+            shape.num_kv_heads,
+            shape.head_dim,
+            shape.window_tokens,
+            float(score_factor(shape.scale)),
+        )
+    )
+
+
+def make_c_norms(norms: HeadNorms) -> Any:
+    """Describe head norms to the C side."""
+    return byref(CHeadNorms(norms.query.ctypes.data, norms.key.ctypes.data, norms.eps))
+
+
+def make_c_rows(rows: Rows) -> Any:
+    """Describe a step's rows to the C side."""
+    return byref(
+        CRows(
+            rows.positions.ctypes.data,
+            rows.slots.ctypes.data,
+            rows.starts.ctypes.data,
+            rows.pages.ctypes.data,
+            len(rows.starts) - 1,
+            rows.pages.shape[1],
+        )
+    )
+
+
+def make_c_cache(cache: LayerCache) -> Any:
+    """Describe one layer's cache to the C side."""
+    return byref(
+        CCache(
+            cache.keys.ctypes.data,
+            cache.values.ctypes.data,
+            cache.key_exponents.ctypes.data,
+            cache.value_exponents.ctypes.data,
+            cache.page_tokens,
+        )
+    )
