@@ -1,0 +1,214 @@
+"""The engine: requests in, tokens out. A prompt's walk through it is docs/walk.md.
+
+Works in the caller's thread; streams may be interleaved. What else is under way reaches speed,
+never bits.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.engine.generation import Generation
+from samebits.engine.identity import make_header, observe
+from samebits.engine.in_force import check_token_ids, resolve
+from samebits.engine.limits import Limits
+from samebits.engine.loop import Loop
+from samebits.engine.output import Completion, FinishedEvent, TokenEvent
+from samebits.engine.prompt import Prompt, pair, read_prompt
+from samebits.engine.request import SamplingParams
+from samebits.engine.score import score_chunks
+from samebits.engine.text import Tokenizer
+from samebits.errors import ConfigError
+from samebits.model.decoder import Decoder
+from samebits.model.template import ChatTemplate
+from samebits.record.receipt import Header, ModelIdentity
+
+Params = SamplingParams | Sequence[SamplingParams] | None
+OnToken = Callable[[TokenEvent], None]
+
+
+class Engine:
+    """Generate text with one model.
+
+    Attributes:
+        decoder: The model. tokenizer: Its tokenizer. template: Its chat template, or None.
+        limits: Sizes of pool and steps.
+        loop: What serves the requests, step by step.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        tokenizer: Tokenizer,
+        *,
+        limits: Limits,
+        template: ChatTemplate | None = None,
+        file_digest: Callable[[], str],
+    ) -> None:
+        """Build an engine around a loaded model; `Engine.load` does so from a file.
+
+        Args:
+            file_digest: gives the digest of the weight file; asked for receipts only.
+        """
+        self.decoder = decoder
+        self.tokenizer = tokenizer
+        self.template = template
+        self.limits = limits
+        self.file_digest = file_digest
+        self.weights_digest: str | None = None
+        self.is_open = True
+        self.loop = Loop(decoder, limits)
+
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        params: Params = None,
+        *,
+        receipt: bool = False,
+        on_token: OnToken | None = None,
+    ) -> list[Completion]:
+        """Complete all prompts; the same prompt and parameters give the same bits in any company.
+
+        Args:
+            prompts: texts, lists of token ids, or lists of messages for the chat template.
+            params: for all prompts, or one for each; None means the defaults.
+            receipt: record what is needed to check each completion again.
+            on_token: told each token as it is drawn.
+        Returns:
+            One completion a prompt, in order.
+        Raises:
+            RequestError: A prompt or parameter cannot be served; nothing was started.
+            UnsupportedInput: The numbers overflowed; nothing stays under way.
+        """
+        done: dict[int, Completion] = {}
+        for event in self.stream(prompts, params, receipt=receipt):
+            if isinstance(event, FinishedEvent):
+                done[event.prompt] = event.completion
+            elif on_token:
+                on_token(event)
+        return [done[place] for place in range(len(done))]
+
+    def stream(
+        self, prompts: Sequence[Prompt], params: Params = None, *, receipt: bool = False
+    ) -> Iterator[TokenEvent | FinishedEvent]:
+        """Complete all prompts, giving each token as it is drawn and each prompt as it finishes.
+
+        Closing the iterator cancels what is left. Arguments and errors: as for `generate`; a
+        refusal is raised by this call, not by the first `next`.
+        """
+        generations = [
+            self.make_generation(prompt, each, place=place, receipt=receipt)
+            for place, (prompt, each) in enumerate(pair(prompts, params))
+        ]
+        return self.follow(generations)
+
+    def make_generation(
+        self, prompt: Prompt, params: SamplingParams, *, place: int = 0, receipt: bool = False
+    ) -> Generation:
+        """Check one request against the model and the pool; start nothing.
+
+        Raises:
+            RequestError: It cannot be served.
+        """
+        self.check_open()
+        read = read_prompt(prompt, self.tokenizer, self.template)
+        ids = check_token_ids(read.token_ids, self.decoder.config)
+        settings = resolve(params, len(ids), self.decoder.config, self.limits)
+        header: Header | None = None
+        if receipt:
+            header = make_header(
+                self.decoder.arithmetic,
+                self.identity,
+                text=read.text,
+                prompt_ids=ids,
+                settings=settings,
+            )
+        return Generation(
+            prompt=place,
+            prompt_ids=ids,
+            settings=settings,
+            tokenizer=self.tokenizer,
+            header=header,
+        )
+
+    def follow(self, generations: Sequence[Generation]) -> Iterator[TokenEvent | FinishedEvent]:
+        """Submit requests and step until they are finished; cancel them if left early."""
+        with ExitStack() as undo:
+            for generation in generations:
+                self.check_open()
+                undo.callback(self.loop.cancel, generation)
+                self.loop.submit(generation)
+            left = list(generations)
+            while left:
+                for generation in list(left):
+                    while generation.events:
+                        yield generation.events.popleft()
+                    if generation.is_finished:
+                        left.remove(generation)
+                        yield self.make_finished(generation)
+                if left:
+                    self.loop.check_under_way(left[0])
+                    self.loop.step()
+
+    def make_finished(self, generation: Generation) -> FinishedEvent:
+        """Give a finished request, with what served it."""
+        completion = generation.make_completion(observe(self.decoder.arithmetic))
+        return FinishedEvent(prompt=generation.prompt, completion=completion)
+
+    def score(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
+        """Give the raw logits after every token, float32 (T, V): row t predicts token t + 1.
+
+        Raises:
+            RequestError: Empty, unknown ids, longer than the context or than the free pages.
+        """
+        self.check_open()
+        return np.concatenate(list(score_chunks(self.loop, token_ids)))
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Digests of the model; the weights are digested when first asked for."""
+        if self.weights_digest is None:
+            self.weights_digest = self.decoder.weights_digest()
+        return ModelIdentity(
+            weight_file=self.file_digest(),
+            weights=self.weights_digest,
+            tokenizer=self.tokenizer.digest,
+            template=self.template.digest if self.template else None,
+        )
+
+    def check_open(self) -> None:
+        """Refuse to work once closed.
+
+        Raises:
+            ConfigError: It is.
+        """
+        if not self.is_open:
+            raise ConfigError(expected="an open engine", found="a closed one")
+
+    def check_integrity(self) -> None:
+        """Check the books of the pool against what runs and waits.
+
+        Raises:
+            InvariantBroken: They disagree.
+        """
+        self.loop.check_integrity()
+
+    def close(self) -> None:
+        """Drop every request and the key-value cache."""
+        self.is_open = False
+        self.loop.reset()
+        self.loop.cache = ()
+
+    def __enter__(self) -> "Engine":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
