@@ -10,6 +10,8 @@ from pathlib import Path
 
 from samebits.errors import ModelFileError
 from samebits.model.config import ModelConfig
+from samebits.model.folder import load_folder_weights
+from samebits.model.folder_tokenizer import make_folder_tokenizer, read_folder_template
 from samebits.model.gguf import open_gguf
 from samebits.model.gguf_model import load_gguf_weights
 from samebits.model.gguf_tokenizer import make_gguf_tokenizer
@@ -55,6 +57,8 @@ def open_model(path: Path) -> ModelFiles:
         ModelFileError: A file is missing, damaged, foreign or does not fit the config.
         ConfigError: The config needs what is not implemented; names the setting.
     """
+    if path.is_dir():
+        return _open_folder(path)
     if path.suffix == ".safetensors":
         raise ModelFileError(
             expected="a GGUF file or a folder with config.json",
@@ -77,6 +81,20 @@ def _open_gguf_file(path: Path) -> ModelFiles:
         template=_make_template(source, tokenizer) if isinstance(source, str) else None,
         path=path,
         weight_files=(gguf.file,),
+    )
+
+
+def _open_folder(path: Path) -> ModelFiles:
+    weights = load_folder_weights(path)
+    tokenizer = make_folder_tokenizer(path, weights.config.vocab_size)
+    source = read_folder_template(path)
+    return ModelFiles(
+        config=weights.config,
+        tensors=weights.tensors,
+        tokenizer=tokenizer,
+        template=None if source is None else _make_template(source, tokenizer),
+        path=path,
+        weight_files=weights.files,
     )
 
 

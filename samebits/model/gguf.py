@@ -158,6 +158,29 @@ class _Cursor:
             found = f"byte {raw[error.start]:#04x} in {what} of {self.file.path}"
             raise ModelFileError(expected="UTF-8", found=found) from error
 
+    def take_strings(self, count: int, what: str) -> list[str]:
+        """Take many strings, without a call for each: a vocabulary has some 100,000."""
+        strings: list[str] = []
+        while len(strings) < count:
+            self._take_strings_at_hand(strings, count)
+            if len(strings) < count:
+                strings.append(self.take_string(what))
+        return strings
+
+    def _take_strings_at_hand(self, strings: list[str], count: int) -> None:
+        """Append the strings that lie whole in memory and are UTF-8."""
+        data, at = self._data, self.at
+        while len(strings) < count and at + 8 <= len(data):
+            stop = at + 8 + int.from_bytes(data[at : at + 8], "little")
+            if stop > len(data):
+                break
+            try:
+                strings.append(data[at + 8 : stop].decode())
+            except UnicodeDecodeError:
+                break
+            at = stop
+        self.at = at
+
     def check_count(self, count: int, least_bytes: int, what: str) -> None:
         left = self.file.size - self.at
         if count * least_bytes > left:
@@ -234,7 +257,9 @@ def _read_array(cursor: _Cursor, what: str, depth: int) -> Any:
     if depth >= _NESTING_LIMIT:
         raise ModelFileError(expected=f"at most {_NESTING_LIMIT} arrays in each other", found=what)
     cursor.check_count(count, _LEAST_BYTES[type_id], f"elements of {what}")
-    if type_id in (_STRING, _ARRAY):
+    if type_id == _STRING:
+        return cursor.take_strings(count, what)
+    if type_id == _ARRAY:
         return [_read_value(cursor, type_id, what, depth + 1) for _ in range(count)]
     raw = cursor.take_bytes(count * _SCALAR_BYTES[type_id], what)
     values = np.frombuffer(raw, dtype=_SCALARS[type_id])

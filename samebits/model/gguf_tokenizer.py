@@ -184,8 +184,10 @@ def _take_merges(settings: Settings, vocab: Mapping[str, int], where: str) -> li
             expected=f"a list of strings tokenizer.ggml.merges in {where}", found=_name(lines)
         )
     merges = []
+    if lines and type(lines[0]) is not str:
+        lines = [""]
     for line in lines:
-        one, _, two = line.partition(" ") if type(line) is str else ("", "", "")
+        one, _, two = line.partition(" ")
         if one not in vocab or two not in vocab or one + two not in vocab:
             raise ModelFileError(
                 expected=f"merges of two tokens to a third in {where}", found=f"{line!r:.100}"

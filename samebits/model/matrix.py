@@ -74,6 +74,17 @@ class EncodedMatrix:
             self._raw = raw.reshape(self.shape[0], self._row_bytes)
         return self._decode(self._raw[rows])
 
+    def has_same_bytes(self, other: "EncodedMatrix") -> bool:
+        """Say whether another tensor is this one once more; reads both until they differ."""
+        if (self.shape, self._encoding) != (other.shape, other._encoding):
+            return False
+        for at in range(0, self.num_bytes, _DECODE_VALUES):
+            num_bytes = min(_DECODE_VALUES, self.num_bytes - at)
+            mine = self._file.read(self.offset + at, num_bytes)
+            if not np.array_equal(mine, other._file.read(other.offset + at, num_bytes)):
+                return False
+        return True
+
     def _decode(self, raw: NDArray[np.uint8]) -> NDArray[np.float32]:
         blocks = raw.reshape(-1, self._encoding.block_bytes)
         with np.errstate(invalid="ignore", over="ignore"):

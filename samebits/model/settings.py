@@ -20,11 +20,12 @@ class Settings:
         where: The file or the part of it, for errors.
     """
 
-    __slots__ = ("_taken", "_values", "where")
+    __slots__ = ("_nulls", "_taken", "_values", "where")
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         """Begin with nothing taken. A value of None counts as absent, as in transformers."""
         self.where = where
+        self._nulls = {key for key, value in values.items() if value is None}
         self._values = {key: value for key, value in values.items() if value is not None}
         self._taken: set[str] = set()
 
@@ -32,6 +33,20 @@ class Settings:
         """Take a value of any type; None when absent."""
         self._taken.add(key)
         return self._values.get(key)
+
+    def is_null(self, key: str) -> bool:
+        """Say whether a key is there and says null, where that differs from no such key."""
+        return key in self._nulls
+
+    def check_present(self, *keys: str) -> None:
+        """Check that keys are there, where a family's default would be a surprise.
+
+        Raises:
+            ConfigError: One is absent.
+        """
+        for key in keys:
+            if key not in self._values and key not in self._nulls:
+                raise self._wrong(key, "a value", None)
 
     def take_int(
         self, key: str, default: int | None = None, *, least: int = 1, most: int = 2**31 - 1

@@ -59,6 +59,7 @@ def config_from_folder(settings: Settings) -> ModelConfig:
     Raises:
         ConfigError: A setting is wrong, unknown or not implemented.
     """
+    settings.check_present("num_key_value_heads")
     shape = shape_from_folder(settings, head_dim=_HEAD_DIM)
     _check_unimplemented(settings)
     pattern = settings.take_int("sliding_window_pattern", _PATTERN)

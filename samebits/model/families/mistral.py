@@ -31,10 +31,10 @@ def config_from_folder(settings: Settings) -> ModelConfig:
     Raises:
         ConfigError: A setting is wrong, unknown or not implemented.
     """
+    settings.check_present("num_key_value_heads")
     shape = shape_from_folder(settings)
     settings.require("hidden_act", "silu")
-    has_window = settings.take("sliding_window") is not None
-    window = settings.take_int("sliding_window") if has_window else 0
+    window = 0 if settings.is_null("sliding_window") else settings.take_int("sliding_window", 4096)
     rope = rope_from_folder(settings)
     tied_head = settings.take_bool("tie_word_embeddings", False)
     check_folder(settings)

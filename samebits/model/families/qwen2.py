@@ -28,12 +28,12 @@ def take_qwen_window(settings: Settings, num_layers: int) -> Window:
     is_used = settings.take_bool("use_sliding_window", False)
     first = settings.take_int("max_window_layers", 28, least=0)
     listed = take_window_layers(settings, num_layers)
-    has_window = settings.take("sliding_window") is not None
-    if not is_used or not has_window:
+    window = settings.take_int("sliding_window", 4096)
+    if not is_used or settings.is_null("sliding_window"):
         settings.require("layer_types", ["full_attention"] * num_layers)
         return Window(window_tokens=0, window_layers=())
     layers = listed or tuple(layer >= first for layer in range(num_layers))
-    return Window(window_tokens=settings.take_int("sliding_window"), window_layers=layers)
+    return Window(window_tokens=window, window_layers=layers)
 
 
 def config_from_gguf(settings: Settings, tensors: Mapping[str, RowSource]) -> ModelConfig:
@@ -62,6 +62,7 @@ def config_from_folder(settings: Settings) -> ModelConfig:
     Raises:
         ConfigError: A setting is wrong, unknown or not implemented.
     """
+    settings.check_present("num_key_value_heads")
     shape = shape_from_folder(settings)
     settings.require("hidden_act", "silu")
     window = take_qwen_window(settings, shape.num_layers)

@@ -40,6 +40,7 @@ def config_from_folder(settings: Settings) -> ModelConfig:
     Raises:
         ConfigError: A setting is wrong, unknown or not implemented.
     """
+    settings.check_present("num_key_value_heads")
     shape = shape_from_folder(settings, head_dim=_HEAD_DIM)
     settings.require("hidden_act", "silu")
     settings.require("attention_bias", False)
