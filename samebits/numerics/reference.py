@@ -91,7 +91,7 @@ def quantise_weight(w: F32, bits: int) -> tuple[NDArray[np.int16] | NDArray[np.i
     Args:
         w: (N, K), finite. bits: 16 or 8.
     Returns:
-        q: (N, K), int16 or int8, |q| <= 32767 or 127; s: (N,).
+        q: (N, K), int16 or int8, |q| <= 16383 or 127; s: (N,).
     Source: docs/numerics.md, "Weights".
     """
     check_finite(w, "a weight")

@@ -74,8 +74,7 @@ static const sb_level *find_level(const char *name)
                    ? &sb_level_avx512
                    : NULL;
     if (strcmp(name, "avx2") == 0)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &sb_level_avx2
-                                                                               : NULL;
+        return __builtin_cpu_supports("avx2") ? &sb_level_avx2 : NULL;
 #endif
     if (strcmp(name, "wide") == 0)
         return &sb_level_wide;
@@ -289,7 +288,7 @@ static void pack_piece(void *context, int thread, int64_t begin, int64_t end)
     (void)thread;
     linear_call *c = context;
     int64_t k = c->w->num_inputs, first = begin * c->tile_rows, last = end * c->tile_rows;
-    int64_t a_row = (k + 1) / 2 * (c->w->bits == 16 ? 2 : 1);
+    int64_t a_row = (k + 1) / 2 * (c->w->bits == 16 ? c->level->digits16 : 1);
     last = last < c->rows ? last : c->rows;
     atomic_fetch_or(&c->status,
                     c->level->pack_rows(c->x + first * k, last - first, k, (int)c->w->bits,
@@ -307,7 +306,7 @@ PUBLIC int sb_linear(sb_context *c, const sb_weight *w, const float *x, int64_t 
                      const float *residual, float *y)
 {
     modes caller = default_modes();
-    int64_t a_row = (w->num_inputs + 1) / 2 * (w->bits == 16 ? 2 : 1);
+    int64_t a_row = (w->num_inputs + 1) / 2 * (w->bits == 16 ? c->level->digits16 : 1);
     size_t tile_bytes = ((size_t)(rows * a_row) * sizeof(int32_t) + 63) & ~(size_t)63;
     char *memory = scratch(c, tile_bytes + (size_t)rows * sizeof(int32_t));
     if (memory == NULL)

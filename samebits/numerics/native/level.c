@@ -1,11 +1,13 @@
 /* All kernels of the contract at one instruction-set level; compiled once for each.
  *
- * The heart is one register tile: some rows times panels of 16 outputs, each operand a pair of
- * int16 in a 32-bit lane, multiplied and pairwise added into int32 (DOT) for at most 256 pairs,
- * which is exactly as long as that cannot overflow (docs/numerics.md, "Digits"). The same tile
- * makes linears, attention scores (a panel is 16 key tokens) and weighted values.
+ * The heart is a register tile: some rows times a panel of 16 outputs, each operand a pair of int16
+ * in a 32-bit lane. Two tiles exist, both exact (docs/numerics.md, "Exact sums in 32 bits"):
+ * - digits: rows are split into 8-bit digits, so that 256 pair products fit an int32;
+ * - carry: whole products are added modulo 2**32, and their high halves apart; together they
+ *   determine the sum. Fewer instructions where there is no multiply-and-accumulate.
+ * A panel is 16 outputs of a linear, 16 key tokens, or 16 dimensions of the values.
  *
- * Written in GCC vector extensions, so that only DOT knows the processor: the 64-byte form can be
+ * Written in GCC vector extensions, so that only dot() knows the processor: the 64-byte form can be
  * compiled and tested anywhere. Elementwise loops are plain C; the compiler may vectorise them, and
  * may not contract or reassociate (CMakeLists.txt).
  */
@@ -31,22 +33,34 @@ typedef int16_t i16v __attribute__((vector_size(SB_VECTOR_BYTES)));
 typedef int16_t i16u __attribute__((vector_size(SB_VECTOR_BYTES), aligned(2), may_alias));
 typedef int32_t i32v __attribute__((vector_size(SB_VECTOR_BYTES)));
 typedef int32_t i32u __attribute__((vector_size(SB_VECTOR_BYTES), aligned(4), may_alias));
+typedef uint32_t u32v __attribute__((vector_size(SB_VECTOR_BYTES)));
 
 #define LANES (SB_VECTOR_BYTES / 4)
 #define PANEL_VECTORS (SB_PANEL / LANES) /* vectors across a panel of 16 outputs */
+
+/* Which tile makes 16-bit linears. With VNNI a digit costs one instruction. */
+#if SB_VNNI || SB_WIDE
+#define CARRY_TILE 0
+#else
+#define CARRY_TILE 1
+#endif
+#define DIGITS16 (CARRY_TILE ? 1 : 2) /* lanes a quantised pair takes in a tile */
 
 /* Rows of a tile: as many as leave no accumulator without a register. */
 #if SB_VECTOR_BYTES == 64
 #define TILE16 6
 #define TILE8 8
+#define TILE_Q 6
 #define TILE_V 4
 #elif SB_VECTOR_BYTES == 32
-#define TILE16 3
+#define TILE16 2
 #define TILE8 4
+#define TILE_Q 3
 #define TILE_V 2
 #else
 #define TILE16 1
 #define TILE8 2
+#define TILE_Q 1
 #define TILE_V 1
 #endif
 
@@ -54,6 +68,8 @@ typedef int32_t i32u __attribute__((vector_size(SB_VECTOR_BYTES), aligned(4), ma
  * 256, as for attention weights, half as many. */
 #define PAIRS 256
 #define PAIRS_V 128
+/* Pairs that the carry tile may add: its high halves stay below 2**31, and so do the low ones. */
+#define PAIRS_CARRY 32768
 
 /* acc + a[2i]*b[2i] + a[2i+1]*b[2i+1] in each 32-bit lane. No saturation: |operands| <= 32767. */
 INLINE i32v dot(i32v acc, i16v a, i16v b)
@@ -104,6 +120,48 @@ INLINE void tile(int rows, int digits, bool narrow, const void *w, size_t stride
             *(i32u *)&sums[i][v * LANES] = acc[i][v];
 }
 
+/* sums[row] = {high, low} with Σ over `pairs` pairs of row · panel = high * 65536 + low, exactly.
+ *
+ * a: (pairs, rows) int32, each a pair of int16 up to 32767. w: int16 up to 16383, so that two pair
+ * products p fit an int32. high = Σ (p >> 16). low is the rest, Σ (p mod 65536): it is known modulo
+ * 2**32 as Σ p - 65536 * high, and it is below 2**31. */
+INLINE void tile_carry(int rows, const int16_t *w, const int32_t *a, int64_t pairs,
+                       int32_t (*sums)[SB_PANEL])
+{
+    u32v all[SB_MAX_TILE][PANEL_VECTORS];
+    i32v high[SB_MAX_TILE][PANEL_VECTORS];
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int v = 0; v < PANEL_VECTORS; v++) {
+            all[r][v] = (u32v){0};
+            high[r][v] = (i32v){0};
+        }
+    const i16u *panel = (const i16u *)(const void *)w;
+    for (int64_t p = 0; p + 2 <= pairs; p += 2) {
+        UNROLL for (int r = 0; r < rows; r++) {
+            i16v x = (i16v)((i32v){0} + a[r]), y = (i16v)((i32v){0} + a[rows + r]);
+            UNROLL for (int v = 0; v < PANEL_VECTORS; v++) {
+                i32v product = dot(dot((i32v){0}, panel[v], x), panel[PANEL_VECTORS + v], y);
+                all[r][v] += (u32v)product;
+                high[r][v] += product >> 16;
+            }
+        }
+        a += 2 * rows;
+        panel += 2 * PANEL_VECTORS;
+    }
+    if (pairs % 2)
+        UNROLL for (int r = 0; r < rows; r++)
+            UNROLL for (int v = 0; v < PANEL_VECTORS; v++) {
+                i32v product = dot((i32v){0}, panel[v], (i16v)((i32v){0} + a[r]));
+                all[r][v] += (u32v)product;
+                high[r][v] += product >> 16;
+            }
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int v = 0; v < PANEL_VECTORS; v++) {
+            *(i32u *)&sums[2 * r][v * LANES] = high[r][v];
+            *(i32u *)&sums[2 * r + 1][v * LANES] = (i32v)(all[r][v] - ((u32v)high[r][v] << 16));
+        }
+}
+
 /* Calls tile with `rows` as a constant, so that its accumulators are registers. */
 #define CASE(n, most, CALL)                                                                        \
     case n:                                                                                        \
@@ -128,8 +186,20 @@ INLINE void tile(int rows, int digits, bool narrow, const void *w, size_t stride
 static void tile16(int rows, const int16_t *w, const int32_t *a, int64_t pairs,
                    int32_t (*sums)[SB_PANEL])
 {
+#if CARRY_TILE
+#define CALL(n) tile_carry(n, w, a, pairs, sums)
+#else
 #define CALL(n) tile(n, 2, false, w, 2 * SB_PANEL, a, pairs, sums)
+#endif
     WITH_ROWS(TILE16, rows, CALL)
+#undef CALL
+}
+
+static void tile_q(int rows, const int16_t *w, const int32_t *a, int64_t pairs,
+                   int32_t (*sums)[SB_PANEL])
+{
+#define CALL(n) tile(n, 2, false, w, 2 * SB_PANEL, a, pairs, sums)
+    WITH_ROWS(TILE_Q, rows, CALL)
 #undef CALL
 }
 
@@ -252,7 +322,7 @@ static int quantise_rows(const float *x, int64_t rows, int64_t k, int16_t *q, in
 
 static int quantise_weight(const float *w, int64_t rows, int64_t k, int bits, void *q, float *s)
 {
-    float limit = bits == 16 ? 32767.0f : 127.0f;
+    float limit = bits == 16 ? 16383.0f : 127.0f;
     for (int64_t r = 0; r < rows; r++, w += k) {
         uint32_t most = largest_bits(w, k);
         if (most >= INFINITE)
@@ -316,33 +386,41 @@ static int pack_rows(const float *x, int64_t rows, int64_t k, int bits, int32_t 
             for (int64_t p = 0; p < pairs; p++) {
                 int32_t a = quantise_one(v[2 * p], unit);
                 int32_t b = 2 * p + 1 < k ? quantise_one(v[2 * p + 1], unit) : 0;
-                if (bits == 16)
+                if (bits == 16 && !CARRY_TILE)
                     put_digits(tiles, p, n, row, a, b);
                 else
                     tiles[p * n + row] = pair(a, b);
             }
         }
-        tiles += pairs * n * (bits == 16 ? 2 : 1);
+        tiles += pairs * n * (bits == 16 ? DIGITS16 : 1);
     }
     return SB_OK;
 }
 
+/* Which operand a panel is: that decides the tile, and how its sums are put together. */
+enum operand { WEIGHT16, WEIGHT8, KEY };
+
 /* Exact sums of one panel for the rows of a tile, as doubles below 2**53. */
-INLINE void sum_panel(int rows, bool narrow, const void *panel, const int32_t *a, int64_t pairs,
-                      double (*acc)[SB_PANEL])
+INLINE void sum_panel(enum operand kind, int rows, const void *panel, const int32_t *a,
+                      int64_t pairs, double (*acc)[SB_PANEL])
 {
     int32_t sums[SB_MAX_TILE * 2][SB_PANEL];
-    int64_t done = 0;
+    bool has_carry = kind == WEIGHT16 && CARRY_TILE;
+    int64_t most = has_carry ? PAIRS_CARRY : PAIRS, done = 0;
     do {
-        int64_t n = pairs - done < PAIRS ? pairs - done : PAIRS;
-        if (narrow)
+        int64_t n = pairs - done < most ? pairs - done : most;
+        if (kind == WEIGHT8)
             tile8(rows, (const int8_t *)panel + done * 2 * SB_PANEL, a + done * rows, n, sums);
+        else if (kind == KEY)
+            tile_q(rows, (const int16_t *)panel + done * 2 * SB_PANEL, a + done * rows * 2, n, sums);
         else
-            tile16(rows, (const int16_t *)panel + done * 2 * SB_PANEL, a + done * rows * 2, n, sums);
+            tile16(rows, (const int16_t *)panel + done * 2 * SB_PANEL, a + done * rows * DIGITS16, n,
+                   sums);
         for (int r = 0; r < rows; r++)
             for (int j = 0; j < SB_PANEL; j++) {
-                double part = narrow ? (double)sums[r][j]
-                                     : (double)sums[2 * r][j] * 256.0 + (double)sums[2 * r + 1][j];
+                double part = kind == WEIGHT8 ? (double)sums[r][j]
+                                              : (double)sums[2 * r][j] * (has_carry ? 65536.0 : 256.0) +
+                                                    (double)sums[2 * r + 1][j];
                 acc[r][j] = done == 0 ? part : acc[r][j] + part;
             }
         done += n;
@@ -378,7 +456,8 @@ INLINE void linear_panel(bool narrow, const sb_weight *w, const int32_t *tiles, 
     double acc[SB_MAX_TILE][SB_PANEL];
     for (int64_t r = first; r < first + rows; r += most) {
         int tile_rows = (int)(first + rows - r < most ? first + rows - r : most);
-        sum_panel(tile_rows, narrow, packed, tiles + r * pairs * (narrow ? 1 : 2), pairs, acc);
+        sum_panel(narrow ? WEIGHT8 : WEIGHT16, tile_rows, packed,
+                  tiles + r * pairs * (narrow ? 1 : DIGITS16), pairs, acc);
         for (int i = 0; i < tile_rows; i++) {
             int64_t at = (r + i) * n + out;
             finish(acc[i], w, out, width, pow2(e[r + i] - 15), residual ? residual + at : NULL,
@@ -540,9 +619,9 @@ static void score_panel(attention_state *a, int64_t t)
     for (int j = 0; j < SB_PANEL; j++)
         unit[j] = pow2(exponents[j] - 15);
     double acc[SB_MAX_TILE][SB_PANEL];
-    for (int m = 0; m < a->count; m += TILE16) {
-        int n = a->count - m < TILE16 ? a->count - m : TILE16;
-        sum_panel(n, false, panel, a->queries + m * d, d / 2, acc);
+    for (int m = 0; m < a->count; m += TILE_Q) {
+        int n = a->count - m < TILE_Q ? a->count - m : TILE_Q;
+        sum_panel(KEY, n, panel, a->queries + m * d, d / 2, acc);
         for (int i = 0; i < n; i++) {
             float *out = a->scores + (m + i) * (a->last - a->first) + (t - a->first);
             float query_unit = pow2(a->exponent[m + i] - 15);
@@ -684,8 +763,8 @@ static int load_queries(attention_state *a, const float *q, const sb_rows *rows,
         int64_t r = query / group, h = a->kv_head * group + query % group;
         int16_t quantised[MAX_HEAD];
         status |= quantise_row(q + (r * a->shape->num_heads + h) * d, d, quantised, &a->exponent[m]);
-        int tile_first = m / TILE16 * TILE16;
-        int n = a->count - tile_first < TILE16 ? a->count - tile_first : TILE16;
+        int tile_first = m / TILE_Q * TILE_Q;
+        int n = a->count - tile_first < TILE_Q ? a->count - tile_first : TILE_Q;
         for (int64_t p = 0; p < d / 2; p++)
             put_digits(a->queries + tile_first * d, p, n, m - tile_first, quantised[2 * p],
                        quantised[2 * p + 1]);
@@ -846,6 +925,7 @@ const sb_level CONCAT(sb_level_, SB_LEVEL) = {
     .name = TEXT(SB_LEVEL),
     .tile16 = TILE16,
     .tile8 = TILE8,
+    .digits16 = DIGITS16,
     .quantise_rows = quantise_rows,
     .quantise_weight = quantise_weight,
     .pack_rows = pack_rows,

@@ -77,6 +77,7 @@ typedef struct {
     const char *name;
     int tile16; /* rows of a register tile for 16-bit weights */
     int tile8;  /* and for 8-bit weights */
+    int digits16; /* int32 lanes a pair of inputs takes in a tile for 16-bit weights */
     int (*quantise_rows)(const float *x, int64_t rows, int64_t k, int16_t *q, int32_t *e);
     int (*quantise_weight)(const float *w, int64_t rows, int64_t k, int bits, void *q, float *s);
     /* Quantise rows and lay them out for the tiles; a tile is (K/2, rows of tile, digits) pairs. */
