@@ -247,10 +247,8 @@ def _finish(built: _Built, settings: Settings, pieces: _Pieces, where: str) -> o
     }
     special = {place for place in marked if pieces.kinds[place] == _CONTROL}
     special |= {place for place, kind in enumerate(pieces.kinds) if kind == _UNKNOWN}
-    for place, token in marked.items():
-        is_special = pieces.kinds[place] == _CONTROL
-        added = AddedToken(token, special=is_special, normalized=False)
-        (built.backend.add_special_tokens if is_special else built.backend.add_tokens)([added])
+    _add_marked(built.backend, [marked[place] for place in sorted(special & marked.keys())], True)
+    _add_marked(built.backend, [marked[place] for place in sorted(marked.keys() - special)], False)
     bos_id = _take_id(settings, "bos", pieces, where)
     eos_id = _take_id(settings, "eos", pieces, where)
     _set_frame(built, settings, pieces, bos_id, eos_id)
@@ -265,6 +263,12 @@ def _finish(built: _Built, settings: Settings, pieces: _Pieces, where: str) -> o
         eos_ids=frozenset(end for end in ends if end is not None),
         strips_space=built.strips_space,
     )
+
+
+def _add_marked(backend: Tokenizer, tokens: list[str], is_special: bool) -> None:
+    """Have tokens matched in the text as they stand; in one call, for each builds the matcher."""
+    added = [AddedToken(token, special=is_special, normalized=False) for token in tokens]
+    (backend.add_special_tokens if is_special else backend.add_tokens)(added)
 
 
 def _set_frame(
