@@ -6,6 +6,7 @@ never bits.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 
 import numpy as np
@@ -61,6 +62,56 @@ class Engine:
         self.weights_digest: str | None = None
         self.is_open = True
         self.loop = Loop(decoder, limits)
+
+    @classmethod
+    def load(
+        cls,
+        model: str | Path,
+        *,
+        weights: str = "w16",
+        arithmetic: str = "sb1",
+        threads: int | None = None,
+        kernels: str = "auto",
+        max_isa: str | None = None,
+        page_tokens: int = 64,
+        kv_tokens: int | None = None,
+        max_rows: int = 256,
+        chunk_tokens: int = 256,
+        max_batch: int = 32,
+        progress: Callable[[float], None] | None = None,
+    ) -> "Engine":
+        """Load a model from a GGUF file or a Hugging Face folder.
+
+        Of these, only `weights` and `arithmetic` reach the bits.
+
+        Args:
+            weights: w16 or w8. arithmetic: sb1, plain-f32, plain-bf16 or plain-f64.
+            threads: None means one for each processor this process may use.
+            kernels: auto, reference, portable or native. max_isa: the highest level to use.
+            kv_tokens: size of the pool; None means 1 GiB of keys and values (engine/limits.py).
+            page_tokens, max_rows, chunk_tokens, max_batch: see `Limits`.
+            progress: told the fraction of the weights that is loaded.
+        Raises:
+            ConfigError: A setting nobody implements, or kernels that fail their self-test.
+            ModelFileError: A file is missing, damaged or foreign.
+        """
+        # load.py makes an Engine, so it cannot be imported before there is one.
+        from samebits.engine.load import load_engine
+
+        return load_engine(
+            model,
+            weights=weights,
+            arithmetic=arithmetic,
+            threads=threads,
+            kernels=kernels,
+            max_isa=max_isa,
+            kv_tokens=kv_tokens,
+            progress=progress,
+            page_tokens=page_tokens,
+            max_rows=max_rows,
+            chunk_tokens=chunk_tokens,
+            max_batch=max_batch,
+        )
 
     def generate(
         self,

@@ -64,7 +64,8 @@ class StopMatcher:
             self.is_stopped = True
             self.held = ""
             return text[: min(ends)[1]]
-        keep = next((k for k in range(self.longest - 1, 0, -1) if self.may_start(text[-k:])), 0)
+        most = min(self.longest - 1, len(text))
+        keep = next((k for k in range(most, 0, -1) if self.may_start(text[-k:])), 0)
         self.held = text[len(text) - keep :]
         return text[: len(text) - keep]
 

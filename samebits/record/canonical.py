@@ -26,7 +26,7 @@ def canonical_bytes(value: object) -> bytes:
     """
     try:
         return rfc8785.dumps(spell(value))
-    except rfc8785.CanonicalizationError as error:
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise UnsupportedInput(
             expected="finite numbers and valid Unicode in a record", found=str(error)
         ) from error
@@ -49,16 +49,23 @@ def spell(value: object) -> Any:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """Read JSON strictly: UTF-8, no duplicate keys, no NaN or infinity.
+    """Read JSON strictly: UTF-8, no duplicate keys, nothing that `canonical_bytes` cannot spell.
 
     Raises:
         RecordCorrupt: Anything else.
     """
     try:
         text = data.decode() if isinstance(data, bytes) else data
-        return json.loads(text, object_pairs_hook=unique_pairs, parse_constant=refuse_constant)
-    except (ValueError, RecursionError) as error:
+        value = json.loads(
+            text,
+            object_pairs_hook=unique_pairs,
+            parse_constant=refuse_constant,
+            parse_int=read_number,
+        )
+        canonical_bytes(value)
+    except (ValueError, RecursionError, UnsupportedInput) as error:
         raise RecordCorrupt(expected="one JSON value in UTF-8", found=str(error)) from error
+    return value
 
 
 def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -69,6 +76,12 @@ def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise RecordCorrupt(expected="each key once", found=f"{twice!r} twice")
     return found
+
+
+def read_number(digits: str) -> int | float:
+    """Read a number without point or exponent; from 2**53 on it was a float when it was written."""
+    number = float(digits)
+    return int(digits) if abs(number) <= LARGEST_NUMBER else number
 
 
 def refuse_constant(name: str) -> float:

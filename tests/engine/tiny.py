@@ -112,7 +112,7 @@ SHARED = make_decoder()
 """Loaded once: a decoder has no state."""
 
 
-def make_engine(decoder: Decoder = SHARED, **limits: int) -> Engine:
+def make_engine(decoder: Decoder = SHARED, **limits: Any) -> Engine:
     """Build an engine with small pages."""
     sizes = {"page_tokens": 16, "kv_tokens": 4096, **limits}
     return Engine(
