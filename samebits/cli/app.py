@@ -1,0 +1,50 @@
+"""The verbs and what all of them share.
+
+Imports nothing heavy: each verb imports what it needs when it runs, so that help is quick.
+"""
+
+from typing import Annotated
+
+import typer
+
+from samebits.cli.demo import demo
+from samebits.cli.generate import generate
+from samebits.cli.pull import pull
+from samebits.cli.verify import verify
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"samebits {version('samebits')}")
+        raise typer.Exit
+
+
+def _share_options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Print the trace of an unexpected error.")
+    ] = False,
+) -> None:
+    """Run language models so that the same prompt gives the same bits.
+
+    Start with: samebits demo
+    """
+
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    # Plain help needs no rich: it comes in half the time, and is the same everywhere.
+    rich_markup_mode=None,
+)
+app.callback()(_share_options)
+for _verb in (demo, generate, verify, pull):
+    app.command()(_verb)

@@ -1,0 +1,87 @@
+"""The one place that reads environment variables.
+
+A library user sets nothing here: every value also has an argument. An empty variable counts as
+unset. A SAMEBITS_ variable nobody reads is refused, since a misspelt cap would be no cap.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.errors import ConfigError
+
+ISA_LEVELS = ("generic", "avx2", "avx512", "avx512vnni")
+"""What SAMEBITS_MAX_ISA may name, lowest first."""
+_PREFIX = "SAMEBITS_"
+_KNOWN = ("SAMEBITS_CACHE_DIR", "SAMEBITS_MAX_ISA")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What the environment asks for."""
+
+    max_isa: str | None
+    """Highest instruction-set level the native kernels may use; None: no cap."""
+    cache_dir: Path
+    """Folder of pulled models; need not exist."""
+
+
+def read_environment(variables: Mapping[str, str] = os.environ) -> Environment:
+    """Resolve the variables that samebits knows.
+
+    Raises:
+        ConfigError: An unknown SAMEBITS_ variable, or a value that is not possible.
+    """
+    _check_names(variables)
+    return Environment(max_isa=_read_max_isa(variables), cache_dir=_read_cache_dir(variables))
+
+
+def _check_names(variables: Mapping[str, str]) -> None:
+    unknown = sorted(x for x in variables if x.startswith(_PREFIX) and x not in _KNOWN)
+    if unknown:
+        raise ConfigError(
+            expected=f"no other {_PREFIX} variables than {' and '.join(_KNOWN)}",
+            found=", ".join(unknown),
+            remedy=f"Correct the name, or run: unset {' '.join(unknown)}",
+        )
+
+
+def _read_max_isa(variables: Mapping[str, str]) -> str | None:
+    level = variables.get("SAMEBITS_MAX_ISA", "")
+    if level and level not in ISA_LEVELS:
+        raise ConfigError(
+            expected=f"SAMEBITS_MAX_ISA to be one of {', '.join(ISA_LEVELS)}",
+            found=repr(level),
+            remedy="Unset it to use whatever this processor has.",
+        )
+    return level or None
+
+
+def _read_cache_dir(variables: Mapping[str, str]) -> Path:
+    chosen = variables.get("SAMEBITS_CACHE_DIR", "")
+    folder = Path(chosen).expanduser().absolute() if chosen else _find_user_cache(variables)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(
+            expected="the cache to be a folder",
+            found=f"a file at {folder}",
+            remedy="Set SAMEBITS_CACHE_DIR to a folder you can write to.",
+        )
+    return folder
+
+
+def _find_user_cache(variables: Mapping[str, str]) -> Path:
+    # The XDG specification says to ignore a relative path.
+    xdg = Path(variables.get("XDG_CACHE_HOME", ""))
+    return (xdg if xdg.is_absolute() else _find_home() / ".cache") / "samebits"
+
+
+def _find_home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise ConfigError(
+            expected="a home folder to keep models in",
+            found="none",
+            remedy="Set SAMEBITS_CACHE_DIR to a folder you can write to.",
+        ) from None
