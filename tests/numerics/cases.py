@@ -103,8 +103,8 @@ def fill_cache(
 ) -> tuple[Rows, LayerCache]:
     """Make a step whose cache already holds keys and values for past and new tokens alike.
 
-    The numbers depend on sequence and position only, never on the page size. Exponents of the
-    values spread over 2**9, so that alignment matters.
+    The numbers depend on sequence and position only, never on the page size. Exponents spread so
+    wide that aligned weights lose bits, and some vanish.
     """
     rows = make_rows(past, new, page_tokens, seed=seed)
     cache = make_cache(
@@ -126,10 +126,11 @@ def fill_cache(
 
 
 def spread(length: int, shape: AttentionShape, seed: Sequence[int]) -> F32:
-    """Make (length, G, D) numbers with magnitudes from 2**-6 to 2**3; some rows are zero."""
+    """Make (length, G, D) numbers, magnitudes 2**-6 to 2**3, some down to 2**-33; some zero."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((length, shape.num_kv_heads, shape.head_dim))
-    x *= 2.0 ** rng.integers(-6, 4, (length, shape.num_kv_heads, 1))
+    exponents = rng.integers(-6, 4, (length, shape.num_kv_heads, 1))
+    x *= 2.0 ** np.where(rng.random(exponents.shape) < 0.2, exponents * 4 - 9, exponents)
     x[rng.random((length, shape.num_kv_heads)) < 0.03] = 0.0
     return x.astype(np.float32)
 

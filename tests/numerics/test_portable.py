@@ -5,7 +5,7 @@ import pytest
 
 from samebits.errors import UnsupportedInput
 from samebits.numerics import portable, reference
-from samebits.numerics.values import Weight, pack_weight
+from samebits.numerics.values import LIMIT, Weight, pack_weight
 from tests.numerics.cases import (
     F32,
     PAGE_TOKENS,
@@ -46,7 +46,7 @@ def test_linear_is_invariant_to_its_block(block: int, monkeypatch: pytest.Monkey
     assert_same_bits(portable.linear(x, weight), reference.linear(x, weight))
 
 
-@pytest.mark.parametrize(("bits", "top"), [(16, 32767), (8, 127)])
+@pytest.mark.parametrize(("bits", "top"), LIMIT.items())
 def test_linear_is_exact_at_the_largest_operands(bits: int, top: int) -> None:
     k = 6000
     q = np.full((16, k), top, np.int16 if bits == 16 else np.int8)

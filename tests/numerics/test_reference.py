@@ -12,7 +12,14 @@ import pytest
 from samebits.errors import UnsupportedInput
 from samebits.numerics import reference
 from samebits.numerics.rope import make_rope_table
-from samebits.numerics.values import HeadNorms, Weight, make_cache, pack_weight, unpack_weight
+from samebits.numerics.values import (
+    LIMIT,
+    HeadNorms,
+    Weight,
+    make_cache,
+    pack_weight,
+    unpack_weight,
+)
 from tests.numerics.cases import (
     F32,
     THRESHOLDS,
@@ -99,7 +106,7 @@ def test_row_quantiser_is_within_half_a_unit_and_looks_at_one_row_only(rows: int
     assert e_alone[0] == e[rows // 2]
 
 
-@pytest.mark.parametrize(("bits", "top"), [(16, 32767), (8, 127)])
+@pytest.mark.parametrize(("bits", "top"), LIMIT.items())
 def test_weight_quantiser_reaches_its_limit_and_stays_within_half_a_unit(
     bits: int, top: int
 ) -> None:
