@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from samebits.errors import ConfigError
 from samebits.numerics.arithmetic import WeightRows
+from samebits.numerics.choice import Candidate
 from samebits.numerics.threads import BlasThreads
 from samebits.numerics.values import (
     LIMIT,
@@ -117,6 +118,7 @@ class OrderFree:
     Attributes:
         kernels: The kernel set in use; may be replaced at any time.
         bits: 16 or 8, of the weights loaded from now on.
+        candidates: What select.py considered; empty if the kernels were simply given.
     """
 
     name = "sb1"
@@ -127,6 +129,7 @@ class OrderFree:
             raise ConfigError(expected="16 or 8 bits a weight", found=str(bits))
         self.kernels = kernels
         self.bits = bits
+        self.candidates: tuple[Candidate, ...] = ()
         self.blas = BlasThreads(threads)
 
     @property
