@@ -53,6 +53,27 @@ def hard_rows(rows: int, width: int, seed: int = 0) -> F32:
     return x.astype(np.float32)
 
 
+class Matrix:
+    """A weight in memory."""
+
+    def __init__(self, values: F32) -> None:
+        self.values = values
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.values.shape
+        return rows, columns
+
+    def read_rows(self, start: int, stop: int) -> F32:
+        return self.values[start:stop]
+
+
+def normal(*shape: int, seed: int = 0) -> F32:
+    """Draw standard normal numbers that depend on seed and shape only."""
+    x: F32 = np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+    return x
+
+
 def make_weight(
     num_outputs: int, num_inputs: int, *, bits: int = 16, bias: bool = False, seed: int = 0
 ) -> Weight:
