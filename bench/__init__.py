@@ -1,0 +1,1 @@
+"""Benchmarks, run by a person: they print tables, and never belong to the tests."""
