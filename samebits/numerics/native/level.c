@@ -243,13 +243,11 @@ INLINE float round_even(float x)
     return (x + 12582912.0f) - 12582912.0f;
 }
 
-/* The same for 0 <= x <= 2**24, where the trick above would lose a bit. */
-INLINE int32_t round_even_wide(float x)
+/* The same for 0 <= x <= 2**24; from 2**23 on, every binary32 number is an integer. */
+INLINE float round_even_wide(float x)
 {
-    float floor = (float)(int32_t)x;
-    float rest = x - floor; /* exact */
-    int32_t n = (int32_t)x;
-    return n + (rest > 0.5f || (rest == 0.5f && (n & 1)));
+    float rounded = (x + 8388608.0f) - 8388608.0f;
+    return x < 8388608.0f ? rounded : x;
 }
 
 /* reference.py, EXP2: 2**f on [-1/2, 1/2]. */
@@ -274,6 +272,22 @@ INLINE uint32_t largest_bits(const float *x, int64_t k)
         most = m > most ? m : most;
     }
     return most;
+}
+
+/* The largest of finite numbers: as integers that order as the numbers do, but for the sign of a
+ * zero, which no caller can see. */
+INLINE float largest_of(const float *x, int64_t k)
+{
+    const int32_t *b = (const int32_t *)(const void *)x;
+    int32_t most = INT32_MIN;
+    for (int64_t i = 0; i < k; i++) {
+        int32_t ordered = b[i] ^ ((b[i] >> 31) & 0x7fffffff);
+        most = ordered > most ? ordered : most;
+    }
+    most ^= (most >> 31) & 0x7fffffff;
+    float largest;
+    memcpy(&largest, &most, 4);
+    return largest;
 }
 
 #define INFINITE 0x7f800000u
@@ -352,49 +366,69 @@ INLINE int32_t low_digit(int32_t q)
     return ((q + 128) & 255) - 128;
 }
 
-INLINE int32_t pair(int32_t first, int32_t second)
-{
-    return (int32_t)((uint32_t)(uint16_t)first | (uint32_t)second << 16);
-}
-
 INLINE int64_t half_up(int64_t k)
 {
     return (k + 1) / 2;
 }
 
-/* Write pair p of a quantised row at its place in a tile of `rows` rows and 2 digits. */
-INLINE void put_digits(int32_t *tiles, int64_t p, int rows, int row, int32_t a, int32_t b)
+/* Copy int16 pairs to every `step`-th int32 of a tile. */
+INLINE void put_pairs(int32_t *tile, int64_t step, const int16_t *q, int64_t pairs)
 {
-    int32_t la = low_digit(a), lb = low_digit(b);
-    tiles[(p * rows + row) * 2] = pair((a - la) >> 8, (b - lb) >> 8);
-    tiles[(p * rows + row) * 2 + 1] = pair(la, lb);
+    for (int64_t p = 0; p < pairs; p++)
+        memcpy(tile + p * step, q + 2 * p, sizeof *tile);
+}
+
+/* Inputs that are quantised at a time; a multiple of 2. */
+#define STRIP 512
+
+/* Lay a quantised strip out as two digits a pair, in a tile of `rows` rows. */
+static void put_digits(int32_t *tile, int rows, const int16_t *q, int64_t pairs)
+{
+    int16_t high[STRIP], low[STRIP];
+    for (int64_t i = 0; i < 2 * pairs; i++) {
+        int32_t digit = low_digit(q[i]);
+        low[i] = (int16_t)digit;
+        high[i] = (int16_t)((q[i] - digit) >> 8);
+    }
+    put_pairs(tile, rows * 2, high, pairs);
+    put_pairs(tile + 1, rows * 2, low, pairs);
+}
+
+/* Quantise one row into its place in a tile of `rows` rows. */
+static int pack_row(const float *x, int64_t k, int digits, int rows, int32_t *tile, int32_t *e)
+{
+    uint32_t largest = largest_bits(x, k);
+    if (largest >= INFINITE)
+        return SB_NOT_FINITE;
+    *e = exponent_of(largest);
+    float unit = unit_of(*e);
+    for (int64_t first = 0; first < k; first += STRIP) {
+        int64_t n = k - first < STRIP ? k - first : STRIP;
+        int16_t q[STRIP];
+        for (int64_t i = 0; i < n; i++)
+            q[i] = (int16_t)quantise_one(x[first + i], unit);
+        if (n % 2)
+            q[n] = 0;
+        int32_t *at = tile + first / 2 * rows * digits;
+        if (digits == 1)
+            put_pairs(at, rows, q, half_up(n));
+        else
+            put_digits(at, rows, q, half_up(n));
+    }
+    return SB_OK;
 }
 
 static int pack_rows(const float *x, int64_t rows, int64_t k, int bits, int32_t *tiles, int32_t *e)
 {
-    int most = bits == 16 ? TILE16 : TILE8;
-    int64_t pairs = half_up(k);
-    for (int64_t first = 0; first < rows; first += most) {
-        int n = (int)(rows - first < most ? rows - first : most);
-        for (int row = 0; row < n; row++) {
-            const float *v = x + (first + row) * k;
-            uint32_t largest = largest_bits(v, k);
-            if (largest >= INFINITE)
-                return SB_NOT_FINITE;
-            e[first + row] = exponent_of(largest);
-            float unit = unit_of(e[first + row]);
-            for (int64_t p = 0; p < pairs; p++) {
-                int32_t a = quantise_one(v[2 * p], unit);
-                int32_t b = 2 * p + 1 < k ? quantise_one(v[2 * p + 1], unit) : 0;
-                if (bits == 16 && !CARRY_TILE)
-                    put_digits(tiles, p, n, row, a, b);
-                else
-                    tiles[p * n + row] = pair(a, b);
-            }
-        }
-        tiles += pairs * n * (bits == 16 ? DIGITS16 : 1);
+    int most = bits == 16 ? TILE16 : TILE8, digits = bits == 16 ? DIGITS16 : 1;
+    int status = SB_OK;
+    for (int64_t r = 0; r < rows; r += most) {
+        int n = (int)(rows - r < most ? rows - r : most);
+        for (int i = 0; i < n; i++)
+            status |= pack_row(x + (r + i) * k, k, digits, n, tiles + i * digits, e + r + i);
+        tiles += half_up(k) * n * digits;
     }
-    return SB_OK;
+    return status;
 }
 
 /* Which operand a panel is: that decides the tile, and how its sums are put together. */
@@ -631,52 +665,52 @@ static void score_panel(attention_state *a, int64_t t)
     }
 }
 
-/* Integer weights of query m from its scores, aligned to the largest value exponent; as digits. */
+/* The largest value exponent that query m sees. */
+static int32_t top_exponent(const attention_state *a, int m)
+{
+    int64_t p = a->cache->page_tokens;
+    int32_t top = ZERO_EXPONENT;
+    for (int64_t t = a->from[m]; t < a->to[m];) {
+        int64_t stop = (t / p + 1) * p < a->to[m] ? (t / p + 1) * p : a->to[m];
+        const int16_t *exponents = a->cache->value_exponents + head_at(a, t) + t % p;
+        for (int64_t i = 0; i < stop - t; i++)
+            top = exponents[i] > top ? exponents[i] : top;
+        t = stop;
+    }
+    return top;
+}
+
+/* Integer weights of query m from its scores, in place; as binary32, which holds them exactly. */
 static int weigh(attention_state *a, int m)
 {
     int64_t stretch = a->last - a->first;
     float *s = a->scores + m * stretch;
     int64_t from = a->from[m] - a->first, to = a->to[m] - a->first;
-    int32_t *weights = (int32_t *)(void *)s; /* in place: a score is read once */
     if (largest_bits(s + from, to - from) >= INFINITE)
         return SB_NOT_FINITE;
-    float most = s[from];
-    for (int64_t t = from; t < to; t++)
-        most = s[t] > most ? s[t] : most;
-    int32_t top = ZERO_EXPONENT;
-    for (int64_t t = from; t < to;) {
-        int64_t p = a->cache->page_tokens, token = a->first + t;
-        int64_t stop = (token / p + 1) * p - a->first < to ? (token / p + 1) * p - a->first : to;
-        const int16_t *exponents = a->cache->value_exponents + head_at(a, token) + token % p;
-        for (int64_t i = 0; i < stop - t; i++)
-            top = exponents[i] > top ? exponents[i] : top;
-        t = stop;
-    }
-    int64_t total = 0;
+    float most = largest_of(s + from, to - from);
     for (int64_t t = from; t < to; t++) {
         float x = s[t] - most;
-        bool is_zero = x < -30.0f;
-        x = is_zero ? -30.0f : x;
-        float n = round_even(x);
-        int32_t weight = round_even_wide(exp2_polynomial(x - n) * pow2((int32_t)n + 24));
-        weight = is_zero ? 0 : weight;
-        total += weight;
-        weights[t] = weight;
+        float clamped = x < -30.0f ? -30.0f : x;
+        float n = round_even(clamped);
+        float weight = exp2_polynomial(clamped - n) * pow2((int32_t)n + 24);
+        s[t] = x < -30.0f ? 0.0f : round_even_wide(weight);
     }
-    for (int64_t t = 0; t < from; t++)
-        weights[t] = 0;
-    for (int64_t t = to; t < stretch; t++)
-        weights[t] = 0;
-    a->top[m] = top;
+    int64_t total = 0;
+    for (int64_t t = from; t < to; t++)
+        total += (int32_t)s[t];
+    memset(s, 0, (size_t)from * sizeof *s);
+    memset(s + to, 0, (size_t)(stretch - to) * sizeof *s);
+    a->top[m] = top_exponent(a, m);
     a->total[m] = total;
     return SB_OK;
 }
 
-/* Align the weights to `top` and lay them out as three digits, in the tile of query m. */
+/* Align the weights to the top exponent and lay them out as three digits, in query m's tile. */
 static void lay_out(attention_state *a, int m)
 {
     int64_t stretch = a->last - a->first, pairs = stretch / 2;
-    const int32_t *weights = (const int32_t *)(const void *)(a->scores + m * stretch);
+    const float *weights = a->scores + m * stretch;
     int tile_first = m / TILE_V * TILE_V;
     int rows = a->count - tile_first < TILE_V ? a->count - tile_first : TILE_V;
     int32_t *out = a->digits + tile_first * pairs * 3 + (m - tile_first) * 3;
@@ -684,19 +718,19 @@ static void lay_out(attention_state *a, int m)
     for (int64_t t = 0; t < stretch; t += SB_PANEL) {
         int64_t token = a->first + t;
         const int16_t *exponents = a->cache->value_exponents + head_at(a, token) + token % p;
-        int32_t aligned[SB_PANEL];
+        int16_t digits[3][SB_PANEL];
         for (int j = 0; j < SB_PANEL; j++) {
             int32_t shift = a->top[m] - exponents[j];
-            shift = shift < 0 ? 0 : shift > 64 ? 64 : shift; /* below zero only where unseen */
-            aligned[j] = round_even_wide((float)weights[t + j] * pow2(-shift));
+            shift = shift < 0 ? 0 : shift; /* below zero only where nothing is seen */
+            shift = shift > 64 ? 64 : shift;
+            int32_t aligned = (int32_t)round_even_wide(weights[t + j] * pow2(-shift));
+            digits[0][j] = (int16_t)(aligned >> 16);
+            digits[1][j] = (int16_t)(aligned >> 8 & 255);
+            digits[2][j] = (int16_t)(aligned & 255);
         }
-        for (int j = 0; j < SB_PANEL; j += 2) {
-            int32_t x = aligned[j], y = aligned[j + 1];
-            int32_t *to = out + (t + j) / 2 * rows * 3;
-            to[0] = pair(x >> 16, y >> 16);
-            to[1] = pair(x >> 8 & 255, y >> 8 & 255);
-            to[2] = pair(x & 255, y & 255);
-        }
+        for (int c = 0; c < 3; c++)
+            for (int j = 0; j < SB_PANEL / 2; j++)
+                memcpy(out + (t / 2 + j) * rows * 3 + c, &digits[c][2 * j], 4);
     }
 }
 
@@ -761,13 +795,11 @@ static int load_queries(attention_state *a, const float *q, const sb_rows *rows,
     for (int m = 0; m < a->count; m++) {
         int64_t query = task->first_query + m;
         int64_t r = query / group, h = a->kv_head * group + query % group;
-        int16_t quantised[MAX_HEAD];
-        status |= quantise_row(q + (r * a->shape->num_heads + h) * d, d, quantised, &a->exponent[m]);
+        const float *x = q + (r * a->shape->num_heads + h) * d;
         int tile_first = m / TILE_Q * TILE_Q;
         int n = a->count - tile_first < TILE_Q ? a->count - tile_first : TILE_Q;
-        for (int64_t p = 0; p < d / 2; p++)
-            put_digits(a->queries + tile_first * d, p, n, m - tile_first, quantised[2 * p],
-                       quantised[2 * p + 1]);
+        int32_t *tile = a->queries + tile_first * d + (m - tile_first) * 2;
+        status |= pack_row(x, d, 2, n, tile, &a->exponent[m]);
         int64_t to = (int64_t)rows->positions[r] + 1, window = a->shape->window_tokens;
         int64_t from = window > 0 && to > window ? to - window : 0;
         a->from[m] = from;
@@ -846,15 +878,6 @@ static int gate(const float *gu, int gelu, int64_t rows, int64_t f, float *y)
                 out[i] = sigmoid_product(g[i], g[i] * -1.4426950408889634f) * u[i];
     }
     return SB_OK;
-}
-
-/* The largest of finite numbers. */
-INLINE float largest_of(const float *z, int64_t v)
-{
-    float most = z[0];
-    for (int64_t i = 1; i < v; i++)
-        most = z[i] > most ? z[i] : most;
-    return most;
 }
 
 static int argmax(const float *z, int64_t v, int64_t *id)
