@@ -76,8 +76,7 @@ def _template_in(config: Mapping[str, Any], path: Path) -> str | None:
 def _load_backend(raw: bytes, where: str) -> tokenizers.Tokenizer:
     try:
         backend = tokenizers.Tokenizer.from_buffer(raw)
-    # The library raises Exception itself, of no narrower class, whatever is wrong.
-    except Exception as error:
+    except ValueError as error:
         raise ModelFileError(expected=f"a tokenizer in {where}", found=f"{error!s:.200}") from error
     backend.no_truncation()
     backend.no_padding()
