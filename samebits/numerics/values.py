@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 PANEL = 16
 """Outputs (or key tokens) that lie side by side in a packed operand."""
 LIMIT = {16: 16383, 8: 127}
-"""Largest magnitude of a quantised weight, by bits (docs/numerics.md, "Weights", says why 16383)."""
+"""Largest magnitude of a quantised weight, by bits; docs/numerics.md, "Weights", says why 16383."""
 MAX_INPUTS = 2**23
 """Largest K of a linear: |accumulator| < 2**30 * K stays below 2**53."""
 
