@@ -55,7 +55,7 @@ def make_trials(levels: Sequence[str], threads: int) -> tuple[Trial, ...]:
     """List the changes.
 
     Args:
-        levels: Levels of the native kernels below the one in force; may be empty.
+        levels: Other levels of the native kernels than the one in force; may be empty.
         threads: Threads in force.
     """
     alone, eight = ("one at a time", Setting(batch=1)), ("batch 8", Setting(batch=BATCH))
@@ -68,7 +68,7 @@ def make_trials(levels: Sequence[str], threads: int) -> tuple[Trial, ...]:
         (f"chunks of {SHORT_CHUNK}", Setting(batch=BATCH, chunk_tokens=SHORT_CHUNK), eight),
         (f"threads {other}", Setting(batch=BATCH, threads=other), eight),
         *(
-            (f"ISA {level}", Setting(batch=BATCH, kernels="native", max_isa=level), eight)
+            (f"ISA {level}", Setting(batch=BATCH, kernels="native", level=level), eight)
             for level in levels or ("",)
         ),
         ("NumPy kernels", Setting(batch=BATCH, kernels="portable"), eight),
@@ -96,7 +96,7 @@ def run_demo(plan: Plan, tell: Tell = lambda _fraction, _label: None) -> DemoRec
         span = Span(tell, place * share, (place + 1) * share, name)
         with load(plan, name, span) as engine:
             bench = Bench(engine, plan.prompts, plan.max_tokens, plan.max_isa)
-            trials = trials or make_trials(bench.lower_levels(), engine.decoder.arithmetic.threads)
+            trials = trials or make_trials(bench.other_levels(), engine.decoder.arithmetic.threads)
             subjects.append(examine(bench, trials, span.part(LOAD_COST, 1)))
             threads = bench.threads
     tell(1.0, "")
@@ -141,7 +141,8 @@ def examine(bench: Bench, trials: Sequence[Trial], span: Span) -> Subject:
     alone = runs[Setting(batch=1)]
     return Subject(
         arithmetic=bench.name,
-        kernels=bench.kernels,
+        kernels=bench.choice.kernels,
+        level=bench.choice.level,
         cells=cells,
         logits_digest=digest_logits(alone),
         weights_digest=bench.weights_digest,

@@ -10,10 +10,14 @@ from typing import NamedTuple
 
 from samebits.audit.demo_prompts import Prompts
 from samebits.engine import Completion, Engine, FinishedEvent, Limits, SamplingParams
-from samebits.engine.identity import observe
 from samebits.numerics.arithmetic import Arithmetic
-from samebits.numerics.native.kernels import list_levels
-from samebits.numerics.select import select_arithmetic
+from samebits.numerics.order_free import OrderFree
+from samebits.numerics.select import (
+    describe_choice,
+    list_allowed,
+    select_arithmetic,
+    try_native,
+)
 from samebits.record.receipt import Sample
 
 STRIDE = 5
@@ -30,7 +34,8 @@ class Setting:
     is_shuffled: bool = False
     chunk_tokens: int | None = None
     threads: int | None = None
-    max_isa: str | None = None
+    level: str | None = None
+    """Level of native kernels."""
     kernels: str | None = None
 
 
@@ -72,7 +77,7 @@ class Bench:
     """Make runs with one loaded model.
 
     Attributes:
-        name: Of the arithmetic. kernels: The kernel set loaded. threads: Threads in force.
+        name: Of the arithmetic. choice: The kernels in force. threads: Threads in force.
     """
 
     def __init__(
@@ -85,8 +90,7 @@ class Bench:
         self.loaded: Arithmetic = engine.decoder.arithmetic
         self.name = self.loaded.name
         self.threads = self.loaded.threads
-        self.observed = observe(engine.decoder.arithmetic)
-        self.kernels = describe(self.observed)
+        self.choice = describe_choice(self.loaded)
         self.weights_digest = engine.identity.weights
 
     def refuse(self, setting: Setting) -> str:
@@ -95,11 +99,14 @@ class Bench:
             return self.refuse_plain(setting)
         if setting.kernels is None:
             return ""
-        if self.observed["isa"] is None:
+        if self.choice.kernels != "native":
             return "no C kernels here; NumPy is in force already"
-        if setting.kernels == "native" and not setting.max_isa:
-            return "no lower ISA level here"
-        return ""
+        if setting.kernels == "portable":
+            return ""
+        if not setting.level:
+            return "this processor has one level only"
+        outcome = try_native(setting.level, self.threads).candidate
+        return f"self-test {outcome.outcome}" if outcome.failures else ""
 
     def refuse_plain(self, setting: Setting) -> str:
         """Say why a setting is no change under a plain arithmetic."""
@@ -113,15 +120,23 @@ class Bench:
 
     def make_arithmetic(self, setting: Setting) -> Arithmetic:
         """Build the arithmetic of a setting; the loaded weights serve it too."""
+        threads = setting.threads or self.threads
+        if setting.level:
+            return OrderFree(try_native(setting.level, threads).kernels, bits=16, threads=threads)
         if setting.threads is None and setting.kernels is None:
             return self.loaded
         return select_arithmetic(
             self.name,
-            bits=16,
-            threads=setting.threads or self.threads,
-            max_isa=setting.max_isa or self.max_isa,
+            threads=threads,
+            max_isa=self.max_isa,
             kernels=setting.kernels or "auto",
         )
+
+    def other_levels(self) -> list[str]:
+        """List the levels of the native kernels that are allowed and not in force, best first."""
+        if self.choice.kernels != "native":
+            return []
+        return [level for level in list_allowed(self.max_isa) if level != self.choice.level]
 
     def make_engine(self, setting: Setting) -> Engine:
         """Build an engine of a setting around the loaded weights."""
@@ -208,13 +223,6 @@ class Bench:
         completions = [done[place] for place in range(len(texts))]
         return Served(completions, first_s, time.perf_counter() - start)
 
-    def lower_levels(self) -> list[str]:
-        """List the levels of the native kernels below the one in force."""
-        if self.observed["isa"] is None:
-            return []
-        levels = list(list_levels())
-        return levels[levels.index(self.observed["isa"]) + 1 :]
-
 
 class Served(NamedTuple):
     """One batch that was completed."""
@@ -222,10 +230,3 @@ class Served(NamedTuple):
     completions: list[Completion]
     first_s: float
     wall_s: float
-
-
-def describe(observed: dict[str, object]) -> str:
-    """Name a kernel set for people."""
-    if observed["isa"] is not None:
-        return f"C, {observed['isa']}"
-    return "NumPy"

@@ -69,7 +69,9 @@ class Subject:
 
     arithmetic: str
     kernels: str
-    """Kernel set in force before any change."""
+    """Kernel set in force before any change: native, portable or numpy."""
+    level: str | None
+    """Instruction-set level of native kernels."""
     cells: tuple[Cell, ...]
     """One a change, in the record's order."""
     logits_digest: str

@@ -62,14 +62,13 @@ def show(record: "DemoRecord", *, as_json: bool) -> None:
     """Print the record as a person or a program wants it."""
     from rich.console import Console
 
-    from samebits.report.demo import WIDEST, demo_json, draw_demo
+    from samebits.report.demo import WIDEST, demo_json, demo_text, draw_demo
 
+    console = Console(highlight=False)
     if as_json:
         print(demo_json(record), end="")
-        return
-    # Away from a terminal there is no colour, and 80 columns whatever the environment says.
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 80
-    console.width = min(console.width, WIDEST)
-    console.print(draw_demo(record))
+    elif not console.is_terminal:
+        print(demo_text(record), end="")
+    else:
+        console.width = min(console.width, WIDEST)
+        console.print(draw_demo(record))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from samebits.errors import ConfigError
 
-ISA_LEVELS = ("generic", "avx2", "avx512", "avx512vnni")
-"""What SAMEBITS_MAX_ISA may name, lowest first."""
+ISA_LEVELS = ("avx512vnni", "avx512", "avx2", "generic")
+"""What SAMEBITS_MAX_ISA may name, best first."""
 _PREFIX = "SAMEBITS_"
 _KNOWN = ("SAMEBITS_CACHE_DIR", "SAMEBITS_MAX_ISA")
 

@@ -4,6 +4,7 @@ A cell is green only for "same"; without colour the words say all of it.
 """
 
 import io
+import shlex
 from collections.abc import Iterator
 
 from rich import box
@@ -17,6 +18,8 @@ from samebits.record.canonical import canonical_bytes
 
 WIDEST = 100
 """Columns beyond which lines no longer read well."""
+BUILT_IN = "smollm2"
+"""The model that commands need not name."""
 EXCERPT = 160
 """Characters of an output that are quoted."""
 
@@ -84,16 +87,22 @@ def explain_cells() -> Iterator[Text]:
 
 
 def list_reasons(record: DemoRecord) -> Iterator[str]:
-    """Say why each thing was not tested, once a reason."""
-    reasons: dict[str, list[str]] = {}
+    """Say why each thing was not tested; arithmetics with the same gaps share a line."""
+    gaps: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for subject in record.subjects:
-        for cell in subject.cells:
-            if cell.not_tested is not None:
-                reasons.setdefault(cell.not_tested, []).append(
-                    f"{subject.arithmetic}/{cell.change}"
-                )
-    for reason, places in reasons.items():
-        yield f"not tested: {reason} ({', '.join(places)})"
+        for reason, labels in find_gaps(record, subject).items():
+            gaps.setdefault((reason, tuple(labels)), []).append(subject.arithmetic)
+    for (reason, places), names in gaps.items():
+        yield f"not tested: {reason} ({', '.join(names)}: {', '.join(places)})"
+
+
+def find_gaps(record: DemoRecord, subject: Subject) -> dict[str, list[str]]:
+    """List the labels of the changes that were not tested, by reason."""
+    found: dict[str, list[str]] = {}
+    for change, cell in zip(record.changes, subject.cells, strict=True):
+        if cell.not_tested is not None:
+            found.setdefault(cell.not_tested, []).append(change.label)
+    return found
 
 
 def draw_flips(record: DemoRecord) -> Iterator[RenderableType]:
@@ -129,7 +138,8 @@ def draw_subjects(record: DemoRecord) -> RenderableType:
     for name in ("prefill", "decode", "batch 32"):
         table.add_column(name, justify="right")
     for subject in record.subjects:
-        table.add_row(subject.arithmetic, subject.kernels, *(rates(subject)))
+        kernels = " ".join(filter(None, (subject.kernels, subject.level)))
+        table.add_row(subject.arithmetic, kernels, *rates(subject))
     return table
 
 
@@ -142,41 +152,39 @@ def rates(subject: Subject) -> tuple[str, str, str]:
 
 def draw_digests(record: DemoRecord) -> RenderableType:
     """List the digests of all logits, one prompt at a time."""
-    lines: list[RenderableType] = [Text("Digests of all logits, prompts one at a time:")]
+    lines: list[RenderableType] = [Text("SHA-256 of all logits, prompts one at a time:")]
     for subject in record.subjects:
-        lines.append(Text(f"  {subject.arithmetic:<11} {subject.logits_digest}", no_wrap=True))
+        digest = subject.logits_digest.removeprefix("sha256:")
+        lines.append(Text(f"  {subject.arithmetic:<11} {digest}", no_wrap=True))
     return Group(*lines)
 
 
 def draw_verdict(record: DemoRecord) -> RenderableType:
     """Say what it comes to, counted from the cells."""
-    lines: list[RenderableType] = [Text()]
-    for subject in record.subjects:
-        tested = [cell for cell in subject.cells if cell.not_tested is None]
-        broken = [cell for cell in tested if cell.num_logits_differ]
-        flipped = [cell for cell in tested if cell.num_outputs_differ]
-        lines.append(
-            Text(
-                f"{subject.arithmetic}: {len(tested)} changes tested; "
-                f"{len(broken)} changed logits, {len(flipped)} changed outputs."
-            )
-        )
-    return Group(*lines)
+    return Group(Text(), *(Text(f"{x.arithmetic}: {sum_up(x)}") for x in record.subjects))
+
+
+def sum_up(subject: Subject) -> str:
+    """Count the changes that kept the bits, and those that reached the words."""
+    tested = [cell for cell in subject.cells if cell.not_tested is None]
+    num_same = sum(not cell.num_logits_differ for cell in tested)
+    num_flipped = sum(cell.num_outputs_differ > 0 for cell in tested)
+    text = f"same bits under {num_same} of {len(tested)} changes"
+    return f"{text}; other words under {num_flipped}" if num_flipped else text
 
 
 def draw_next(record: DemoRecord) -> RenderableType:
     """Say what to run next."""
-    prompt = "Why is the sky blue?"
+    model = "" if record.model == BUILT_IN else f" --model {shlex.quote(record.model)}"
     commands = (
-        f'samebits generate "{prompt}" --model {record.model} --receipt sky.json',
-        f"samebits verify sky.json --model {record.model}",
+        f'samebits generate "Why is the sky blue?"{model} --receipt sky.json',
+        f"samebits verify sky.json{model}",
     )
     minutes, seconds = divmod(round(record.wall_s), 60)
     return Group(
         Text(
-            f"\nsamebits {record.version}, {record.threads} threads, "
-            f"{minutes} min {seconds:02d} s.\nThe sb1 digest is the same on every machine."
+            f"\nsamebits {record.version}, {record.threads} threads, {minutes} min {seconds:02d} s."
         ),
-        Text("Next:"),
-        *(Text(f"  {command}", no_wrap=True) for command in commands),
+        Text("Next: the same on another machine, where the sb1 digest must be the same; or"),
+        *(Text(f"  {command}") for command in commands),
     )
