@@ -17,5 +17,7 @@ def test_every_path_named_in_the_walk_exists() -> None:
 
 
 def test_the_walk_passes_through_every_rank() -> None:
-    named = {path.split("/")[1] for path in paths_named_in_the_walk() if path.startswith("samebits")}
+    named = {
+        path.split("/")[1] for path in paths_named_in_the_walk() if path.startswith("samebits")
+    }
     assert {"cli", "engine", "model", "numerics", "record", "errors.py"} <= named
