@@ -7,6 +7,7 @@ from typing import Any
 from samebits.engine.in_force import Setting
 from samebits.numerics.arithmetic import Arithmetic
 from samebits.numerics.order_free import OrderFree
+from samebits.numerics.select import describe_choice
 from samebits.record.digest import tagged_digest
 from samebits.record.receipt import Header, ModelIdentity
 
@@ -47,10 +48,5 @@ def spell(value: Any) -> Any:
 
 def observe(arithmetic: Arithmetic) -> dict[str, Any]:
     """Tell what served a request and cannot have reached its bits."""
-    kernels = getattr(arithmetic, "kernels", None)
-    name = getattr(kernels, "__name__", type(kernels).__name__)
-    return {
-        "kernels": None if kernels is None else name.rpartition(".")[2],
-        "isa": getattr(kernels, "level", None),
-        "threads": arithmetic.threads,
-    }
+    choice = describe_choice(arithmetic)
+    return {"kernels": choice.kernels, "level": choice.level, "threads": choice.threads}

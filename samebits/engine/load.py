@@ -3,7 +3,6 @@
 The one place where the engine meets files and processors.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ def load_engine(
     chosen = select_arithmetic(
         arithmetic,
         bits=bits,
-        threads=count_processors() if threads is None else threads,
+        threads=threads,
         max_isa=max_isa,
         kernels=kernels,
     )
@@ -67,10 +66,3 @@ def read_bits(weights: str, arithmetic: str) -> int:
             expected="weights w8 with the arithmetic sb1 only", found=f"w8 with {arithmetic}"
         )
     return BITS[weights]
-
-
-def count_processors() -> int:
-    """Count the processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

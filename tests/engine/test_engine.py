@@ -300,7 +300,7 @@ def test_a_closed_engine_refuses() -> None:
         {"max_batch": True},
     ],
 )
-def test_impossible_sizes_are_refused_by_name(sizes: dict[str, int]) -> None:
+def test_impossible_sizes_are_refused_by_name(sizes: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(sizes))):
         make_engine(**sizes)
 

@@ -1,4 +1,4 @@
-"""A model small enough for the reference kernels: random weights, bytes as tokens."""
+"""A model small enough for the slowest kernels: random weights, bytes as tokens."""
 
 import codecs
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,8 @@ from samebits.engine import Engine, Limits
 from samebits.model.config import Activation, ModelConfig, RopeConfig
 from samebits.model.decoder import Decoder
 from samebits.model.tensor import RowSource
-from samebits.numerics import portable
 from samebits.numerics.arithmetic import Arithmetic
-from samebits.numerics.order_free import OrderFree
+from samebits.numerics.select import select_arithmetic
 from samebits.record.digest import tagged_digest
 
 EOS = 256
@@ -104,8 +103,9 @@ class ByteTokenizer:
 
 
 def make_decoder(arithmetic: Arithmetic | None = None, seed: int = 0) -> Decoder:
-    """Load the tiny model; sb1 over the portable kernels unless told otherwise."""
-    return Decoder(CONFIG, make_tensors(seed=seed), arithmetic or OrderFree(portable))
+    """Load the tiny model; sb1 over the kernels that are best here unless told otherwise."""
+    chosen = arithmetic or select_arithmetic("sb1", threads=1)
+    return Decoder(CONFIG, make_tensors(seed=seed), chosen)
 
 
 SHARED = make_decoder()
