@@ -12,6 +12,8 @@ from samebits.cli.generate import generate
 from samebits.cli.pull import pull
 from samebits.cli.verify import verify
 
+VERBS = (demo, generate, verify, pull)
+
 
 def _print_version(asked: bool) -> None:
     if asked:
@@ -21,7 +23,7 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _share_options(
+def share_options(
     version: Annotated[
         bool,
         typer.Option(
@@ -32,10 +34,7 @@ def _share_options(
         bool, typer.Option("--debug", help="Print the trace of an unexpected error.")
     ] = False,
 ) -> None:
-    """Run language models so that the same prompt gives the same bits.
-
-    Start with: samebits demo
-    """
+    """Run language models so that the same prompt gives the same bits. First: samebits demo."""
 
 
 app = typer.Typer(
@@ -45,6 +44,6 @@ app = typer.Typer(
     # Plain help needs no rich: it comes in half the time, and is the same everywhere.
     rich_markup_mode=None,
 )
-app.callback()(_share_options)
-for _verb in (demo, generate, verify, pull):
+app.callback()(share_options)
+for _verb in VERBS:
     app.command()(_verb)

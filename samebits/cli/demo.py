@@ -26,7 +26,7 @@ def demo(
         bool, typer.Option("--json", help="Print the record as canonical JSON, not as a table.")
     ] = False,
 ) -> None:
-    """Show what changes a model's numbers and words, and what cannot under sb1.
+    """Show what changes a model's numbers and words.
 
     Runs 16 prompts through plain bfloat16, plain float32 and sb1, each under changes of batch,
     neighbours, chunks, threads, instruction set and kernels.

@@ -73,7 +73,10 @@ def generate(
         bool, typer.Option("--json", help="Print one canonical JSON object, not the text.")
     ] = False,
 ) -> None:
-    """Generate text. The same prompt and parameters give the same bits, anywhere."""
+    """Complete a prompt.
+
+    Under sb1 the same prompt and parameters give the same bits, on any machine.
+    """
     from samebits.cli.environment import read_environment
     from samebits.cli.generation import Ask, run
     from samebits.cli.loading import load_engine

@@ -24,7 +24,10 @@ def verify(
         int | None, typer.Option(help="Threads; all cores if not given. Speed only, never bits.")
     ] = None,
 ) -> None:
-    """Run a receipt again: exit 0 for the same bits, 1 for others, 2 if it cannot be run."""
+    """Run a receipt again and compare every bit.
+
+    Exit code 0: the same bits; 1: others, named; 2: it cannot be run.
+    """
     from samebits.cli.environment import read_environment
     from samebits.cli.loading import load_engine
     from samebits.engine.replay import check_receipt
