@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from samebits.model.config import ModelConfig, RopeConfig
 from samebits.model.layers import Layer, find_tensor, load_layer, read_vector
 from samebits.model.tensor import RowSource
-from samebits.numerics.arithmetic import Arithmetic, Array
+from samebits.numerics.arithmetic import Arithmetic, Array, Operations
 from samebits.numerics.rope import Scaling, make_rope_table
 from samebits.numerics.values import RopeTable, Rows
 
@@ -99,30 +99,34 @@ class Decoder:
         x = self.arithmetic.embed(
             self.embedding.read_picked(token_ids), self.config.embedding_scale
         )
-        for layer, layer_cache in zip(self.layers, cache, strict=True):
-            x = self.attend(x, layer, rows, layer_cache)
-            x = self.feed_forward(x, layer)
+        x = self.arithmetic.run(self.walk, x, rows, cache)
         x = self.arithmetic.rms_norm(x[picked], self.norm, self.config.norm_eps)
         return self.arithmetic.logits(x, self.head)
 
-    def attend(self, x: Array, layer: Layer, rows: Rows, cache: Any) -> Array:
+    def walk(self, a: Operations, x: Array, rows: Rows, cache: Sequence[Any]) -> Array:
+        """Take the residual stream (R, D) through all layers."""
+        for layer, layer_cache in zip(self.layers, cache, strict=True):
+            x = self.attend(a, x, layer, rows, layer_cache)
+            x = self.feed_forward(a, x, layer)
+        return x
+
+    def attend(self, a: Operations, x: Array, layer: Layer, rows: Rows, cache: Any) -> Array:
         """Add the attention block to the residual stream (R, D)."""
-        a = self.arithmetic
         qkv = a.linear(a.rms_norm(x, layer.attn_norm, self.config.norm_eps), layer.qkv)
         q = a.rope_append(qkv, layer.shape, layer.head_norms, layer.table, rows, cache)
         mixed = a.attention(q, layer.shape, rows, cache)
-        return self.add_block(x, mixed, layer.o, layer.attn_post_norm)
+        return self.add_block(a, x, mixed, layer.o, layer.attn_post_norm)
 
-    def feed_forward(self, x: Array, layer: Layer) -> Array:
+    def feed_forward(self, a: Operations, x: Array, layer: Layer) -> Array:
         """Add the gated feed-forward block to the residual stream (R, D)."""
-        a = self.arithmetic
         gu = a.linear(a.rms_norm(x, layer.ffn_norm, self.config.norm_eps), layer.gate_up)
         gated = a.gate(gu, self.config.activation.value)
-        return self.add_block(x, gated, layer.down, layer.ffn_post_norm)
+        return self.add_block(a, x, gated, layer.down, layer.ffn_post_norm)
 
-    def add_block(self, x: Array, y: Array, weight: Any, post_norm: Array | None) -> Array:
+    def add_block(
+        self, a: Operations, x: Array, y: Array, weight: Any, post_norm: Array | None
+    ) -> Array:
         """Project y back to the residual width, normalise it if asked, and add it to x."""
-        a = self.arithmetic
         if post_norm is None:
             return a.linear(y, weight, residual=x)
         return a.add(x, a.rms_norm(a.linear(y, weight), post_norm, self.config.norm_eps))

@@ -5,7 +5,7 @@ bfloat16, the inverse control and the audited baseline), and later the GPU. A de
 against this protocol is the same code under all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,8 +30,48 @@ class WeightRows(Protocol):
         ...
 
 
-class Arithmetic(Protocol):
-    """The operations of a decoder. Handles (W weights, C caches) are opaque to the caller."""
+Walk = Callable[[Any, Any, Rows, Sequence[Any]], Any]
+"""(operations, x, rows, cache) to the last activations; operations are those of Operations."""
+
+
+class Operations(Protocol):
+    """What a decoder's layers are made of. Handles (weights, caches) are opaque to the caller."""
+
+    def linear(self, x: Array, weight: Any, residual: Array | None = None) -> Array:
+        """(R, K) to (R, N)."""
+        ...
+
+    def rms_norm(self, x: Array, weight: Array, eps: float) -> Array:
+        """(R, K) to (R, K)."""
+        ...
+
+    def rope_append(
+        self,
+        qkv: Array,
+        shape: AttentionShape,
+        norms: HeadNorms | None,
+        table: RopeTable,
+        rows: Rows,
+        cache: Any,
+    ) -> Array:
+        """Rotate q and k of (R, (H + 2G) * D), cache k and v, return q (R, H, D)."""
+        ...
+
+    def attention(self, q: Array, shape: AttentionShape, rows: Rows, cache: Any) -> Array:
+        """(R, H, D) to (R, H * D)."""
+        ...
+
+    def gate(self, gu: Array, activation: str) -> Array:
+        """(R, 2F) to (R, F)."""
+        ...
+
+    def add(self, x: Array, y: Array) -> Array:
+        """Add elementwise."""
+        ...
+
+
+class Arithmetic(Operations, Protocol):
+    """One kind of numbers: takes weights in, keeps the cache, computes."""
 
     name: str
     """sb1, plain-f64, plain-f32 or plain-bf16: what --arithmetic calls it."""
@@ -67,36 +107,8 @@ class Arithmetic(Protocol):
         """Turn decoded embedding rows (R, D) into activations, times a scale."""
         ...
 
-    def linear(self, x: Array, weight: Any, residual: Array | None = None) -> Array:
-        """(R, K) to (R, N)."""
-        ...
-
-    def rms_norm(self, x: Array, weight: Array, eps: float) -> Array:
-        """(R, K) to (R, K)."""
-        ...
-
-    def rope_append(
-        self,
-        qkv: Array,
-        shape: AttentionShape,
-        norms: HeadNorms | None,
-        table: RopeTable,
-        rows: Rows,
-        cache: Any,
-    ) -> Array:
-        """Rotate q and k of (R, (H + 2G) * D), cache k and v, return q (R, H, D)."""
-        ...
-
-    def attention(self, q: Array, shape: AttentionShape, rows: Rows, cache: Any) -> Array:
-        """(R, H, D) to (R, H * D)."""
-        ...
-
-    def gate(self, gu: Array, activation: str) -> Array:
-        """(R, 2F) to (R, F)."""
-        ...
-
-    def add(self, x: Array, y: Array) -> Array:
-        """Add elementwise."""
+    def run(self, walk: Walk, x: Array, rows: Rows, cache: Sequence[Any]) -> Array:
+        """Run a walk through a decoder's layers on x (R, D), with operations of its choice."""
         ...
 
     def logits(self, x: Array, head: Any) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import ConfigError
-from samebits.numerics.arithmetic import WeightRows
+from samebits.numerics.arithmetic import Walk, WeightRows
 from samebits.numerics.choice import Candidate
 from samebits.numerics.threads import BlasThreads
 from samebits.numerics.values import (
@@ -187,7 +187,8 @@ class OrderFree:
 
     def linear(self, x: F32, weight: Weight, residual: F32 | None = None) -> F32:
         """(R, K) to (R, N)."""
-        self.blas.apply()
+        if not hasattr(self.kernels, "threads"):
+            self.blas.apply()
         return self.kernels.linear(x, weight, residual)
 
     def rms_norm(self, x: F32, weight: F32, eps: float) -> F32:
@@ -217,6 +218,12 @@ class OrderFree:
     def add(self, x: F32, y: F32) -> F32:
         """Add elementwise."""
         return x + y
+
+    def run(self, walk: Walk, x: F32, rows: Rows, cache: Sequence[LayerCache]) -> F32:
+        """Run a decoder's walk: recorded, if the kernel set can, else operation by operation."""
+        recorded = getattr(self.kernels, "run", None)
+        y: F32 = walk(self, x, rows, cache) if recorded is None else recorded(walk, x, rows, cache)
+        return y
 
     def logits(self, x: F32, head: Weight) -> F32:
         """(R, K) to (R, V)."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import ConfigError
-from samebits.numerics.arithmetic import Array, WeightRows
+from samebits.numerics.arithmetic import Array, Walk, WeightRows
 from samebits.numerics.order_free import Stacked, block_rows
 from samebits.numerics.threads import BlasThreads
 from samebits.numerics.values import AttentionShape, HeadNorms, RopeTable, Rows
@@ -225,6 +225,10 @@ class Plain:
     def add(self, x: Array, y: Array) -> Array:
         """Add elementwise."""
         return self.store(x + y)
+
+    def run(self, walk: Walk, x: Array, rows: Rows, cache: Sequence[PlainCache]) -> Array:
+        """Run a decoder's walk, one operation after the other."""
+        return walk(self, x, rows, cache)  # type: ignore[no-any-return]
 
     def logits(self, x: Array, head: PlainWeight) -> NDArray[np.float32]:
         """(R, K) to float32 (R, V)."""

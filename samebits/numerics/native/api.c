@@ -25,7 +25,9 @@ typedef struct {
     sb_pool *pool;
     const sb_level *level;
     size_t size;
-    char *memory; /* scratch that grows and is kept */
+    char *memory; /* scratch of one operation; grows and is kept */
+    size_t buffer_size;
+    char *buffers; /* activations of a program; the same */
 } sb_context;
 
 #if SB_X86
@@ -92,6 +94,7 @@ PUBLIC void sb_close(sb_context *c)
     if (c->pool != NULL)
         sb_pool_free(c->pool);
     free(c->memory);
+    free(c->buffers);
     free(c);
 }
 
@@ -115,16 +118,16 @@ PUBLIC int sb_threads(const sb_context *c)
     return sb_pool_threads(c->pool);
 }
 
-static void *scratch(sb_context *c, size_t bytes)
+static void *grow(char **memory, size_t *size, size_t bytes)
 {
-    if (bytes > c->size) {
-        free(c->memory);
-        c->size = (bytes + bytes / 4 + 4095) & ~(size_t)4095;
-        c->memory = aligned_alloc(64, c->size);
-        if (c->memory == NULL)
-            c->size = 0;
+    if (bytes > *size) {
+        free(*memory);
+        *size = (bytes + bytes / 4 + 4095) & ~(size_t)4095;
+        *memory = aligned_alloc(64, *size);
+        if (*memory == NULL)
+            *size = 0;
     }
-    return c->memory;
+    return *memory;
 }
 
 /* Pieces small enough that `threads` of them end together, at least `least` long. */
@@ -308,7 +311,7 @@ PUBLIC int sb_linear(sb_context *c, const sb_weight *w, const float *x, int64_t 
     modes caller = default_modes();
     int64_t a_row = (w->num_inputs + 1) / 2 * (w->bits == 16 ? c->level->digits16 : 1);
     size_t tile_bytes = ((size_t)(rows * a_row) * sizeof(int32_t) + 63) & ~(size_t)63;
-    char *memory = scratch(c, tile_bytes + (size_t)rows * sizeof(int32_t));
+    char *memory = grow(&c->memory, &c->size, tile_bytes + (size_t)rows * sizeof(int32_t));
     if (memory == NULL)
         return restore_modes(caller, SB_NO_MEMORY);
     linear_call call = {.level = c->level, .w = w, .x = x, .residual = residual, .rows = rows, .y = y};
@@ -402,7 +405,7 @@ PUBLIC int sb_attention(sb_context *c, const float *q, const sb_shape *shape, co
     int64_t count = list_tasks(shape, rows, NULL);
     size_t list_bytes = ((size_t)count * sizeof(sb_attention_task) + 63) & ~(size_t)63;
     size_t per_thread = (sb_attention_scratch(longest, shape->head_dim) + 4095) & ~(size_t)4095;
-    char *memory = scratch(c, list_bytes + per_thread * (size_t)sb_pool_threads(c->pool));
+    char *memory = grow(&c->memory, &c->size, list_bytes + per_thread * (size_t)sb_pool_threads(c->pool));
     if (memory == NULL)
         return restore_modes(caller, SB_NO_MEMORY);
     sb_attention_task *tasks = (sb_attention_task *)(void *)memory;
@@ -415,4 +418,60 @@ PUBLIC int sb_attention(sb_context *c, const float *q, const sb_shape *shape, co
     call.out = out;
     sb_pool_run(c->pool, attention_piece, &call, count, 1);
     return restore_modes(caller, call.status);
+}
+
+/* ---- programs ---------------------------------------------------------------------------------- */
+
+static void add(const float *x, const float *y, int64_t n, float *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = x[i] + y[i];
+}
+
+static int run_op(sb_context *c, const sb_op *op, int64_t count, const sb_rows *rows,
+                  const float *in, const float *other, float *out)
+{
+    switch (op->kind) {
+    case SB_LINEAR:
+        return sb_linear(c, op->weight, in, count, other, out);
+    case SB_NORM:
+        return sb_rms_norm(c, in, op->norm, op->eps, count, op->width, out);
+    case SB_ROPE:
+        return sb_rope_append(c, in, op->shape, op->head_norms, op->cos, op->sin, rows, op->cache,
+                              out);
+    case SB_ATTENTION:
+        return sb_attention(c, in, op->shape, rows, op->cache, out);
+    case SB_GATE:
+        return sb_gate(c, in, op->gelu != 0, count, op->width, out);
+    default:
+        add(in, other, count * op->width, out);
+        return SB_OK;
+    }
+}
+
+/* Run recorded operations on x (R rows); copy the last one's output to y. `failed` is told which
+ * operation returned the status. */
+PUBLIC int sb_run(sb_context *c, const sb_op *ops, int64_t num_ops, int64_t num_buffers,
+                  int64_t max_width, const sb_rows *rows, const float *x, float *y,
+                  int64_t *failed)
+{
+    int64_t count = rows->starts[rows->num_sequences], size = (count * max_width + 15) / 16 * 16;
+    float *buffers = grow(&c->buffers, &c->buffer_size, (size_t)(num_buffers * size) * sizeof *x);
+    if (buffers == NULL)
+        return SB_NO_MEMORY;
+    modes caller = default_modes();
+    for (int64_t i = 0; i < num_ops; i++) {
+        const sb_op *op = ops + i;
+        const float *in = op->input == 0 ? x : buffers + op->input * size;
+        const float *other = op->other < 0    ? NULL
+                             : op->other == 0 ? x
+                                              : buffers + op->other * size;
+        float *out = i == num_ops - 1 ? y : buffers + op->output * size;
+        int status = run_op(c, op, count, rows, in, other, out);
+        if (status != SB_OK) {
+            *failed = i;
+            return restore_modes(caller, status);
+        }
+    }
+    return restore_modes(caller, SB_OK);
 }

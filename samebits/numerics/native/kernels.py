@@ -5,17 +5,31 @@ What the C side computes is decided in docs/numerics.md; the C side is level.c, 
 """
 
 import ctypes
-from ctypes import POINTER, Structure, byref, c_char_p, c_float, c_int, c_int64, c_void_p
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import ConfigError, InvariantBroken, UnsupportedInput
-from samebits.numerics.reference import check_linear, score_factor
+from samebits.numerics.arithmetic import Walk
+from samebits.numerics.native.program import Program, record
+from samebits.numerics.native.structs import (
+    CCache,
+    COp,
+    CRows,
+    CShape,
+    CWeight,
+    make_c_cache,
+    make_c_norms,
+    make_c_rows,
+    make_c_shape,
+    make_c_weight,
+)
+from samebits.numerics.reference import check_linear
 from samebits.numerics.values import (
     AttentionShape,
     HeadNorms,
@@ -35,62 +49,6 @@ MAX_HEAD = 1024
 """Widest head the C side takes."""
 
 
-class CWeight(Structure):
-    """samebits.h, sb_weight."""
-
-    _fields_ = (
-        ("packed", c_void_p),
-        ("scale", c_void_p),
-        ("bias", c_void_p),
-        ("num_outputs", c_int64),
-        ("num_inputs", c_int64),
-        ("bits", c_int64),
-    )
-
-
-class CCache(Structure):
-    """samebits.h, sb_cache."""
-
-    _fields_ = (
-        ("keys", c_void_p),
-        ("values", c_void_p),
-        ("key_exponents", c_void_p),
-        ("value_exponents", c_void_p),
-        ("page_tokens", c_int64),
-    )
-
-
-class CShape(Structure):
-    """samebits.h, sb_shape."""
-
-    _fields_ = (
-        ("num_heads", c_int64),
-        ("num_kv_heads", c_int64),
-        ("head_dim", c_int64),
-        ("window_tokens", c_int64),
-        ("score_factor", c_float),
-    )
-
-
-class CRows(Structure):
-    """samebits.h, sb_rows."""
-
-    _fields_ = (
-        ("positions", c_void_p),
-        ("slots", c_void_p),
-        ("starts", c_void_p),
-        ("pages", c_void_p),
-        ("num_sequences", c_int64),
-        ("max_pages", c_int64),
-    )
-
-
-class CHeadNorms(Structure):
-    """samebits.h, sb_head_norms."""
-
-    _fields_ = (("query", c_void_p), ("key", c_void_p), ("eps", c_float))
-
-
 SIGNATURES: dict[str, list[Any]] = {
     "sb_quantise_rows": [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
     "sb_quantise_weight": [c_void_p, c_void_p, c_int64, c_int64, c_int, c_void_p, c_void_p],
@@ -106,6 +64,10 @@ SIGNATURES: dict[str, list[Any]] = {
     "sb_gate": [c_void_p, c_void_p, c_int, c_int64, c_int64, c_void_p],
     "sb_argmax": [c_void_p, c_void_p, c_int64, c_int64, c_void_p],
     "sb_softmax_weights": [c_void_p, c_void_p, c_float, c_int64, c_void_p],
+    "sb_run": [
+        *(c_void_p, POINTER(COp), c_int64, c_int64, c_int64),
+        *(POINTER(CRows), c_void_p, c_void_p, POINTER(c_int64)),
+    ],
     "sb_log_probabilities": [c_void_p, c_void_p, c_int64, c_int64, c_void_p],
 }
 
@@ -159,8 +121,9 @@ def check_array(array: NDArray[Any], dtype: type, shape: tuple[int, ...], what: 
     Raises:
         UnsupportedInput: Another dtype, shape or memory order.
     """
-    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
-        order = "" if array.flags.c_contiguous else ", not contiguous"
+    is_laid_out = array.flags.c_contiguous and array.flags.aligned
+    if array.dtype != dtype or array.shape != shape or not is_laid_out:
+        order = "" if is_laid_out else ", not contiguous or not aligned"
         raise UnsupportedInput(
             expected=f"{what} as C-contiguous {np.dtype(dtype).name} {shape}",
             found=f"{array.dtype.name} {array.shape}{order}",
@@ -205,7 +168,7 @@ class NativeKernels:
         if not self.context:
             raise ConfigError(expected="threads the system can start", found=str(threads))
         self.level = level
-        self.weights: WeakKeyDictionary[Any, CWeight] = WeakKeyDictionary()
+        self.recorded: tuple[Walk, Sequence[LayerCache], Program] | None = None
 
     def __del__(self) -> None:
         if getattr(self, "context", None):
@@ -246,7 +209,7 @@ class NativeKernels:
         at = None if residual is None else check_array(residual, np.float32, y.shape, "residual")
         status = self.library.sb_linear(
             self.context,
-            make_c_weight(weight),
+            byref(make_c_weight(weight)),
             check_array(x, np.float32, x.shape, "activations"),
             len(x),
             at,
@@ -286,12 +249,12 @@ class NativeKernels:
         status = self.library.sb_rope_append(
             self.context,
             check_array(qkv, np.float32, (len(rows.positions), heads * shape.head_dim), "qkv"),
-            make_c_shape(shape),
-            None if norms is None else make_c_norms(norms),
+            byref(make_c_shape(shape)),
+            None if norms is None else byref(make_c_norms(norms)),
             table.cos.ctypes.data,
             table.sin.ctypes.data,
-            make_c_rows(rows),
-            make_c_cache(cache),
+            byref(make_c_rows(rows)),
+            byref(make_c_cache(cache)),
             q.ctypes.data,
         )
         check_status(status, "a query, key or value")
@@ -305,13 +268,41 @@ class NativeKernels:
         status = self.library.sb_attention(
             self.context,
             check_array(q, np.float32, expected, "queries"),
-            make_c_shape(shape),
-            make_c_rows(rows),
-            make_c_cache(cache),
+            byref(make_c_shape(shape)),
+            byref(make_c_rows(rows)),
+            byref(make_c_cache(cache)),
             out.ctypes.data,
         )
         check_status(status, "an attention score")
         return out
+
+    def run(self, walk: Walk, x: F32, rows: Rows, cache: Sequence[LayerCache]) -> F32:
+        """Run a decoder's walk through its layers in one call.
+
+        Args:
+            walk: as (operations, x, rows, cache); recorded at its first use with this cache.
+            x: (R, D).
+        Returns:
+            (R, D).
+        """
+        if self.recorded is None or self.recorded[0] != walk or self.recorded[1] is not cache:
+            self.recorded = (walk, cache, record(walk, x.shape[1], rows, cache))
+        program = self.recorded[2]
+        at = check_array(x, np.float32, (len(rows.positions), x.shape[1]), "activations")
+        y, failed = np.empty_like(x), c_int64(0)
+        status = self.library.sb_run(
+            self.context,
+            program.ops,
+            len(program.ops),
+            program.num_buffers,
+            program.max_width,
+            byref(make_c_rows(rows)),
+            at,
+            y.ctypes.data,
+            byref(failed),
+        )
+        check_status(status, f"operation {failed.value} ({program.names[failed.value]})")
+        return y
 
     def gate(self, gu: F32, activation: str) -> F32:
         """See reference.gate."""
@@ -344,9 +335,7 @@ class NativeKernels:
         """See reference.log_probabilities."""
         out = np.empty_like(logits)
         at = check_array(logits, np.float32, logits.shape, "logits")
-        status = self.library.sb_log_probabilities(
-            self.context, at, *logits.shape, out.ctypes.data
-        )
+        status = self.library.sb_log_probabilities(self.context, at, *logits.shape, out.ctypes.data)
         check_status(status, "logits")
         return out
 
@@ -361,62 +350,3 @@ def check_heads(shape: AttentionShape) -> None:
         raise UnsupportedInput(
             expected=f"an even head width up to {MAX_HEAD}", found=str(shape.head_dim)
         )
-
-
-def make_c_weight(weight: Weight) -> Any:
-    """Describe a weight to the C side."""
-    return byref(
-        CWeight(
-            weight.packed.ctypes.data,
-            weight.scale.ctypes.data,
-            None if weight.bias is None else weight.bias.ctypes.data,
-            weight.num_outputs,
-            weight.num_inputs,
-            weight.bits,
-        )
-    )
-
-
-def make_c_shape(shape: AttentionShape) -> Any:
-    """Describe a layer's attention to the C side."""
-    return byref(
-        CShape(
-            shape.num_heads,
-            shape.num_kv_heads,
-            shape.head_dim,
-            shape.window_tokens,
-            float(score_factor(shape.scale)),
-        )
-    )
-
-
-def make_c_norms(norms: HeadNorms) -> Any:
-    """Describe head norms to the C side."""
-    return byref(CHeadNorms(norms.query.ctypes.data, norms.key.ctypes.data, norms.eps))
-
-
-def make_c_rows(rows: Rows) -> Any:
-    """Describe a step's rows to the C side."""
-    return byref(
-        CRows(
-            rows.positions.ctypes.data,
-            rows.slots.ctypes.data,
-            rows.starts.ctypes.data,
-            rows.pages.ctypes.data,
-            len(rows.starts) - 1,
-            rows.pages.shape[1],
-        )
-    )
-
-
-def make_c_cache(cache: LayerCache) -> Any:
-    """Describe one layer's cache to the C side."""
-    return byref(
-        CCache(
-            cache.keys.ctypes.data,
-            cache.values.ctypes.data,
-            cache.key_exponents.ctypes.data,
-            cache.value_exponents.ctypes.data,
-            cache.page_tokens,
-        )
-    )

@@ -72,6 +72,26 @@ typedef struct {
     int64_t last_query;
 } sb_attention_task;
 
+/* One operation of a recorded walk through a decoder (program.py). Buffers are numbered; buffer 0
+ * holds the walk's input. */
+enum sb_kind { SB_LINEAR, SB_NORM, SB_ROPE, SB_ATTENTION, SB_GATE, SB_ADD };
+typedef struct {
+    int64_t kind;
+    int64_t input;
+    int64_t output;
+    int64_t other; /* buffer of a residual or second addend; -1: none */
+    int64_t width; /* floats a row of the output has */
+    int64_t gelu;
+    const sb_weight *weight;
+    const float *norm;
+    const sb_shape *shape;
+    const sb_head_norms *head_norms;
+    const float *cos;
+    const float *sin;
+    const sb_cache *cache;
+    float eps;
+} sb_op;
+
 /* What one instruction-set level provides. Functions work on one thread, on a range. */
 typedef struct {
     const char *name;
