@@ -58,13 +58,13 @@ def make_trials(levels: Sequence[str], threads: int) -> tuple[Trial, ...]:
         levels: Other levels of the native kernels than the one in force; may be empty.
         threads: Threads in force.
     """
-    alone, eight = ("one at a time", Setting(batch=1)), ("batch 8", Setting(batch=BATCH))
+    alone, eight = ("alone", Setting(batch=1)), ("batch 8", Setting(batch=BATCH))
     other = 1 if threads > 1 else 2
     rows = [
         ("batch 2", Setting(batch=2), alone),
         ("batch 8", Setting(batch=BATCH), alone),
         ("batch 32", Setting(batch=32), alone),
-        ("other neighbours", Setting(batch=BATCH, is_shuffled=True), eight),
+        ("neighbours", Setting(batch=BATCH, is_shuffled=True), eight),
         (f"chunks of {SHORT_CHUNK}", Setting(batch=BATCH, chunk_tokens=SHORT_CHUNK), eight),
         (f"threads {other}", Setting(batch=BATCH, threads=other), eight),
         *(
@@ -133,7 +133,7 @@ def examine(bench: Bench, trials: Sequence[Trial], span: Span) -> Subject:
     runs: dict[Setting, Run] = {}
     done = 0.0
     for setting in needed:
-        label = next((t.change.label for t in trials if t.setting == setting), "one at a time")
+        label = next((t.change.label for t in trials if t.setting == setting), "alone")
         cost = bench.cost(setting) / total
         runs[setting] = bench.run(setting, span.part(done, done + cost), label)
         done += cost

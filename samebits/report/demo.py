@@ -56,7 +56,7 @@ def draw_demo(record: DemoRecord) -> RenderableType:
 
 def draw_changes(record: DemoRecord) -> RenderableType:
     """One row a change, one column an arithmetic."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("change")
     table.add_column("against", style="dim")
     for subject in record.subjects:
@@ -74,16 +74,17 @@ def draw_cell(cell: Cell) -> Text:
     if not cell.num_logits_differ:
         return Text("same", style="green")
     if cell.first_token is None:
-        return Text(f"differ, 0/{cell.num_outputs}", style="yellow")
+        return Text(f"differ 0/{cell.num_outputs}", style="yellow")
     count = f"{cell.num_outputs_differ}/{cell.num_outputs}"
-    return Text(f"differ, {count} @{cell.first_token + 1}", style="red")
+    return Text(f"differ {count} @{cell.first_token + 1}", style="red")
 
 
 def explain_cells() -> Iterator[Text]:
     """Say how to read a cell."""
-    yield Text("same          all logits of all steps of all prompts have the same bits")
-    yield Text("differ, n/m   logits differ, and so do n of m outputs;")
-    yield Text("              @t: the first differing token of any of them is number t\n")
+    yield Text("same         all logits of all steps of all prompts have the same bits")
+    yield Text("differ n/m   logits differ, and so do n of m outputs;")
+    yield Text("             @t: the first token that differs in any of them is number t")
+    yield Text("alone        one prompt at a time\n")
 
 
 def list_reasons(record: DemoRecord) -> Iterator[str]:
@@ -132,7 +133,7 @@ def quote(text: str) -> str:
 
 def draw_subjects(record: DemoRecord) -> RenderableType:
     """One row an arithmetic: how fast it was."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("tokens/s", "kernels"):
         table.add_column(name)
     for name in ("prefill", "decode", "batch 32"):
@@ -152,7 +153,7 @@ def rates(subject: Subject) -> tuple[str, str, str]:
 
 def draw_digests(record: DemoRecord) -> RenderableType:
     """List the digests of all logits, one prompt at a time."""
-    lines: list[RenderableType] = [Text("SHA-256 of all logits, prompts one at a time:")]
+    lines: list[RenderableType] = [Text("SHA-256 of all logits, each prompt alone:")]
     for subject in record.subjects:
         digest = subject.logits_digest.removeprefix("sha256:")
         lines.append(Text(f"  {subject.arithmetic:<11} {digest}", no_wrap=True))

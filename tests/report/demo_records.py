@@ -3,7 +3,7 @@
 from samebits.audit.demo_record import Cell, Change, DemoRecord, Flip, Speed, Subject
 
 CHANGES = (
-    Change(key="batch 8", label="batch 8", base="one at a time"),
+    Change(key="batch 8", label="batch 8", base="alone"),
     Change(key="ISA avx2", label="ISA avx2", base="batch 8"),
 )
 SPEED = Speed(prefill_tokens_s=100.4, decode_tokens_s=20.0, batched_tokens_s=90.0)

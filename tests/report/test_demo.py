@@ -1,15 +1,23 @@
 """The demo's report says what the record says, in every form."""
 
-import dataclasses
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from samebits.audit.demo_record import Change
 from samebits.record.canonical import canonical_bytes
 from samebits.report.demo import demo_json, demo_text, draw_demo
-from tests.report.demo_records import CHANGES, DIGEST, make_record, make_untested
+from tests.report.demo_records import (
+    CHANGES,
+    DIGEST,
+    make_cell,
+    make_record,
+    make_subject,
+    make_untested,
+)
 
 
 def row_of(text: str, label: str) -> str:
@@ -26,8 +34,19 @@ def test_rows_of_the_table_are_not_broken(width: int) -> None:
     text = demo_text(make_record(), width)
     first = " ".join(row_of(text, "batch 8").split())
     second = " ".join(row_of(text, "ISA avx2").split())
-    assert first == "batch 8 one at a time differ, 5/16 @3 differ, 0/16 same"
+    assert first == "batch 8 alone differ 5/16 @3 differ 0/16 same"
     assert second == "ISA avx2 batch 8 not tested not tested same"
+
+
+def test_the_widest_table_fits_80_columns() -> None:
+    changes = tuple(
+        Change(key=label, label=label, base="batch 8") for label in ("ISA avx512vnni", "neighbours")
+    )
+    cells = [make_cell(change.key, 16, 16, 15) for change in changes]
+    subjects = [make_subject(name, *cells) for name in ("plain-bf16", "plain-f32", "sb1")]
+    text = demo_text(replace(make_record(), changes=changes, subjects=tuple(subjects)), 80)
+    row = " ".join(row_of(text, "ISA avx512vnni").split())
+    assert row == "ISA avx512vnni batch 8" + 3 * " differ 16/16 @16"
 
 
 def test_what_was_not_tested_is_named_with_its_reason_and_never_called_same() -> None:
@@ -40,9 +59,9 @@ def test_an_untested_change_does_not_count_as_tested() -> None:
     record = make_record()
     subject = record.subjects[2]
     cells = (subject.cells[0], make_untested(CHANGES[1].key, "no C kernels here"))
-    changed = dataclasses.replace(
+    changed = replace(
         record,
-        subjects=(*record.subjects[:2], dataclasses.replace(subject, cells=cells)),
+        subjects=(*record.subjects[:2], replace(subject, cells=cells)),
     )
     assert "sb1: same bits under 1 of 1 changes" in demo_text(changed)
     assert "sb1: same bits under 2 of 2 changes" in demo_text(record)
