@@ -78,13 +78,16 @@ class Engine:
         max_rows: int = 256,
         chunk_tokens: int = 256,
         max_batch: int = 32,
+        cache_dir: Path | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> "Engine":
-        """Load a model from a GGUF file or a Hugging Face folder.
+        """Load a model from a GGUF file or a Hugging Face folder; fetch it first if need be.
 
         Of these, only `weights` and `arithmetic` reach the bits.
 
         Args:
+            model: a path, "smollm2" or "hf:owner/name". cache_dir: where fetched models lie; None
+                means the user's cache.
             weights: w16 or w8. arithmetic: sb1, plain-f32, plain-bf16 or plain-f64.
             threads: None means one for each processor this process may use.
             kernels: auto, reference, portable or native. max_isa: the highest level to use.
@@ -106,6 +109,7 @@ class Engine:
             kernels=kernels,
             max_isa=max_isa,
             kv_tokens=kv_tokens,
+            cache_dir=cache_dir,
             progress=progress,
             page_tokens=page_tokens,
             max_rows=max_rows,

@@ -1,4 +1,4 @@
-"""From a model's path to an engine: arithmetic, weights, limits.
+"""From a model's name to an engine: arithmetic, weights, limits.
 
 The one place where the engine meets files and processors.
 """
@@ -12,6 +12,7 @@ from samebits.engine.limits import Limits, default_kv_tokens
 from samebits.errors import ConfigError
 from samebits.model.decoder import Decoder
 from samebits.model.files import open_model
+from samebits.model.source import resolve_model
 from samebits.numerics.select import select_arithmetic
 
 BITS = {"w16": 16, "w8": 8}
@@ -26,12 +27,13 @@ def load_engine(
     kernels: str,
     max_isa: str | None,
     kv_tokens: int | None,
+    cache_dir: Path | None,
     progress: Callable[[float], None] | None,
     **sizes: Any,
 ) -> Engine:
     """Load a model: see `Engine.load`."""
     bits = read_bits(weights, arithmetic)
-    files = open_model(Path(model))
+    files = open_model(resolve_model(str(model), cache_dir))
     chosen = select_arithmetic(
         arithmetic,
         bits=bits,
