@@ -6,7 +6,6 @@ here are listed one by one in tests/hostile.
 """
 
 import itertools
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import ModelFileError
+from samebits.model.cursor import Cursor
 from samebits.model.dequant import find_encoding
 from samebits.model.matrix import EncodedMatrix
 from samebits.model.weight_file import WeightFile
 
 MAGIC = b"GGUF"
 
-_HEADER_LIMIT_BYTES = 256 << 20
-_READ_BYTES = 1 << 20
 _NAME_LIMIT_BYTES = 1 << 16
 _NESTING_LIMIT = 4
 _MAX_DIMS = 4
@@ -35,8 +33,6 @@ _SCALARS = {
 _SCALAR_BYTES = {number: np.dtype(name).itemsize for number, name in _SCALARS.items()}
 # Least bytes an element of an array can take, so that a count can be checked before it is believed.
 _LEAST_BYTES = {**_SCALAR_BYTES, _STRING: 8, _ARRAY: 12}
-_U32 = struct.Struct("<I")
-_U64 = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +53,7 @@ def open_gguf(path: Path) -> GgufFile:
         ModelFileError: The file is damaged, foreign or uses an encoding not read here.
     """
     file = WeightFile(path)
-    cursor = _Cursor(file)
+    cursor = Cursor(file)
     num_tensors, num_keys = _read_preamble(cursor)
     metadata = _read_metadata(cursor, num_keys)
     table = _read_table(cursor, num_tensors)
@@ -74,11 +70,11 @@ def open_gguf(path: Path) -> GgufFile:
         for entry in table
     }
     _check_alignment(table, alignment)
-    check_no_overlap(tensors)
+    _check_no_overlap(tensors)
     return GgufFile(file=file, metadata=metadata, tensors=tensors)
 
 
-def check_no_overlap(tensors: Mapping[str, EncodedMatrix]) -> None:
+def _check_no_overlap(tensors: Mapping[str, EncodedMatrix]) -> None:
     """Check that no two tensors share bytes.
 
     Raises:
@@ -101,96 +97,7 @@ class _Entry:
     offset: int
 
 
-class _Cursor:
-    """Read the header in order, a megabyte at a time."""
-
-    __slots__ = ("_data", "at", "file")
-
-    def __init__(self, file: WeightFile) -> None:
-        self.file = file
-        self.at = 0
-        self._data = b""
-
-    def need(self, num_bytes: int, what: str) -> int:
-        """Have num_bytes bytes in memory from here on, step over them, return where they start."""
-        start, stop = self.at, self.at + num_bytes
-        if stop > len(self._data):
-            self._fill(stop, what)
-        self.at = stop
-        return start
-
-    def _fill(self, stop: int, what: str) -> None:
-        if stop > self.file.size:
-            raise ModelFileError(
-                expected=f"{stop} bytes to hold {what} of {self.file.path}",
-                found=f"a file of {self.file.size}",
-                remedy="Fetch the file again.",
-            )
-        if stop > _HEADER_LIMIT_BYTES:
-            raise ModelFileError(
-                expected=f"a header of at most {_HEADER_LIMIT_BYTES} bytes in {self.file.path}",
-                found=f"{what} at byte {stop}",
-            )
-        have = len(self._data)
-        # At least as much again as there is, so that a long header is not copied over and over.
-        upto = min(self.file.size, max(stop, have + max(have, _READ_BYTES)))
-        self._data += self.file.read(have, upto - have).tobytes()
-
-    def take_u32(self, what: str) -> int:
-        start = self.need(4, what)
-        value: int = _U32.unpack_from(self._data, start)[0]
-        return value
-
-    def take_u64(self, what: str) -> int:
-        start = self.need(8, what)
-        value: int = _U64.unpack_from(self._data, start)[0]
-        return value
-
-    def take_bytes(self, num_bytes: int, what: str) -> bytes:
-        start = self.need(num_bytes, what)
-        return self._data[start : self.at]
-
-    def take_string(self, what: str) -> str:
-        raw = self.take_bytes(self.take_u64(what), what)
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            found = f"byte {raw[error.start]:#04x} in {what} of {self.file.path}"
-            raise ModelFileError(expected="UTF-8", found=found) from error
-
-    def take_strings(self, count: int, what: str) -> list[str]:
-        """Take many strings, without a call for each: a vocabulary has some 100,000."""
-        strings: list[str] = []
-        while len(strings) < count:
-            self._take_strings_at_hand(strings, count)
-            if len(strings) < count:
-                strings.append(self.take_string(what))
-        return strings
-
-    def _take_strings_at_hand(self, strings: list[str], count: int) -> None:
-        """Append the strings that lie whole in memory and are UTF-8."""
-        data, at = self._data, self.at
-        while len(strings) < count and at + 8 <= len(data):
-            stop = at + 8 + int.from_bytes(data[at : at + 8], "little")
-            if stop > len(data):
-                break
-            try:
-                strings.append(data[at + 8 : stop].decode())
-            except UnicodeDecodeError:
-                break
-            at = stop
-        self.at = at
-
-    def check_count(self, count: int, least_bytes: int, what: str) -> None:
-        left = self.file.size - self.at
-        if count * least_bytes > left:
-            raise ModelFileError(
-                expected=f"at most {left // least_bytes} {what} in the rest of {self.file.path}",
-                found=str(count),
-            )
-
-
-def _read_preamble(cursor: _Cursor) -> tuple[int, int]:
+def _read_preamble(cursor: Cursor) -> tuple[int, int]:
     """Check magic and version; return the number of tensors and of metadata keys."""
     path = cursor.file.path
     magic = cursor.take_bytes(4, "the magic number")
@@ -210,7 +117,7 @@ def _read_preamble(cursor: _Cursor) -> tuple[int, int]:
     return num_tensors, num_keys
 
 
-def _read_metadata(cursor: _Cursor, num_keys: int) -> dict[str, Any]:
+def _read_metadata(cursor: Cursor, num_keys: int) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
     for _ in range(num_keys):
         key = _read_name(cursor, "a metadata key")
@@ -221,7 +128,7 @@ def _read_metadata(cursor: _Cursor, num_keys: int) -> dict[str, Any]:
     return metadata
 
 
-def _read_name(cursor: _Cursor, what: str) -> str:
+def _read_name(cursor: Cursor, what: str) -> str:
     name = cursor.take_string(what)
     if not 0 < len(name) < _NAME_LIMIT_BYTES:
         expected = f"{what} of 1 to {_NAME_LIMIT_BYTES} letters"
@@ -229,7 +136,7 @@ def _read_name(cursor: _Cursor, what: str) -> str:
     return name
 
 
-def _read_value(cursor: _Cursor, type_id: int, what: str, depth: int) -> Any:
+def _read_value(cursor: Cursor, type_id: int, what: str, depth: int) -> Any:
     if type_id == _STRING:
         return cursor.take_string(what)
     if type_id == _ARRAY:
@@ -247,7 +154,7 @@ def _as_bool(value: int, what: str) -> bool:
     return bool(value)
 
 
-def _read_array(cursor: _Cursor, what: str, depth: int) -> Any:
+def _read_array(cursor: Cursor, what: str, depth: int) -> Any:
     type_id = cursor.take_u32(what)
     count = cursor.take_u64(what)
     if type_id not in _LEAST_BYTES:
@@ -268,7 +175,7 @@ def _read_array(cursor: _Cursor, what: str, depth: int) -> Any:
     return values
 
 
-def _read_table(cursor: _Cursor, num_tensors: int) -> list[_Entry]:
+def _read_table(cursor: Cursor, num_tensors: int) -> list[_Entry]:
     names: set[str] = set()
     table = []
     for _ in range(num_tensors):
@@ -280,7 +187,7 @@ def _read_table(cursor: _Cursor, num_tensors: int) -> list[_Entry]:
     return table
 
 
-def _read_entry(cursor: _Cursor) -> _Entry:
+def _read_entry(cursor: Cursor) -> _Entry:
     name = _read_name(cursor, "a tensor name")
     what = f"the description of tensor {name!r}"
     num_dims = cursor.take_u32(what)

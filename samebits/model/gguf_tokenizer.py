@@ -6,26 +6,24 @@ would see other ids.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from tokenizers import (
     AddedToken,
-    Regex,
     Tokenizer,
     models,
     normalizers,
-    pre_tokenizers,
     processors,
 )
 
 from samebits.errors import ModelFileError
 from samebits.model import tokenizer as ours
+from samebits.model.pre_tokenizer import PRE_TOKENIZERS
 from samebits.model.settings import Settings
 
-_CONTROL, _USER, _BYTE = 3, 4, 6
-_UNKNOWN = 2
+_UNKNOWN, _CONTROL, _USER = 2, 3, 4
 _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 
 END_TEXTS = frozenset(
@@ -33,64 +31,14 @@ END_TEXTS = frozenset(
 )
 """Control tokens that end a text or a turn in every model that has them."""
 
-_LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
-    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+# Ids of tokens that only mark gaps, masks and padding; nothing here needs them.
+_GAP_TOKENS = (
+    "unknown padding seperator separator mask cls prefix suffix middle "
+    "fim_pre fim_suf fim_mid fim_pad fim_rep fim_sep"
 )
-_QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
-
-
-class _Pre(NamedTuple):
-    """What a pre-tokenizer's name stands for."""
-
-    make: Callable[[], Any]
-    normalizer: Callable[[], Any] | None = None
-    ignore_merges: bool = False
-    adds_bos: bool = False
-
-
-def _byte_level() -> Any:
-    return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-
-
-def _digits_then_bytes() -> Any:
-    digits = pre_tokenizers.Digits(individual_digits=True)
-    return pre_tokenizers.Sequence([digits, _byte_level()])
-
-
-def _split_then_bytes(pattern: str) -> Any:
-    split = pre_tokenizers.Split(Regex(pattern), behavior="isolated", invert=False)
-    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    return pre_tokenizers.Sequence([split, plain])
-
-
-_LLAMA3_PRE = _Pre(lambda: _split_then_bytes(_LLAMA3), ignore_merges=True, adds_bos=True)
-_PRES = {
-    "gpt-2": _Pre(_byte_level),
-    "smollm": _Pre(_digits_then_bytes),
-    "llama-bpe": _LLAMA3_PRE,
-    "llama3": _LLAMA3_PRE,
-    "qwen2": _Pre(lambda: _split_then_bytes(_QWEN2), normalizer=normalizers.NFC),
+_HARMLESS = {f"tokenizer.ggml.{name}_token_id" for name in _GAP_TOKENS.split()} | {
+    "tokenizer.ggml.token_type_count"
 }
-
-# Read by nothing here: ids of tokens that only mark gaps, masks and padding.
-_HARMLESS = {
-    f"tokenizer.ggml.{name}_token_id"
-    for name in (
-        *(
-            "unknown",
-            "padding",
-            "seperator",
-            "separator",
-            "mask",
-            "cls",
-            "fim_pre",
-            "fim_suf",
-            "fim_mid",
-        ),
-        *("fim_pad", "fim_rep", "fim_sep", "prefix", "suffix", "middle"),
-    )
-} | {"tokenizer.ggml.token_type_count"}
 
 
 class _Pieces(NamedTuple):
@@ -159,13 +107,13 @@ def _take_pieces(settings: Settings, where: str) -> _Pieces:
 
 def _make_byte_level(settings: Settings, pieces: _Pieces, where: str) -> _Built:
     name = settings.take_text("tokenizer.ggml.pre", "none")
-    if name not in _PRES:
+    if name not in PRE_TOKENIZERS:
         raise ModelFileError(
-            expected=f"one of {', '.join(_PRES)} as tokenizer.ggml.pre in {where}",
+            expected=f"one of {', '.join(PRE_TOKENIZERS)} as tokenizer.ggml.pre in {where}",
             found=name,
             remedy="Use the model's folder with tokenizer.json.",
         )
-    pre = _PRES[name]
+    pre = PRE_TOKENIZERS[name]
     settings.require("tokenizer.ggml.add_space_prefix", False)
     settings.take("tokenizer.ggml.scores")
     merges = _take_merges(settings, pieces.vocab, where)
@@ -306,13 +254,10 @@ def _token_at(pieces: _Pieces, place: int, where: str) -> str:
 
 
 def _name(value: Any) -> str:
-    return (
-        "no such key"
-        if value is None
-        else f"{type(value).__name__} of {len(value)}"
-        if hasattr(value, "__len__")
-        else repr(value)
-    )
+    """Describe what stood in place of an array."""
+    if value is None:
+        return "no such key"
+    return f"{type(value).__name__} of {len(value)}" if hasattr(value, "__len__") else repr(value)
 
 
 def _digest(own: Mapping[str, Any]) -> str:

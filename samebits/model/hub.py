@@ -41,8 +41,8 @@ class RemoteFile:
     """One file of a repository, as its listing describes it."""
 
     name: str
-    size: int | None
-    """Bytes; None where the listing does not say."""
+    size: int
+    """Bytes."""
     sha256: str | None
     """Hexadecimal; only large files have one."""
 
@@ -60,7 +60,7 @@ def fetch_repository(
     commit, files = _choose_files(listing, repository)
     try:
         _begin_commit(folder, commit)
-        total = sum(file.size or 0 for file in files) or None
+        total = sum(file.size for file in files)
         done = 0
         for file in files:
             url = f"{base_url}/{repository}/resolve/{commit}/{urllib.parse.quote(file.name)}"
@@ -73,9 +73,7 @@ def fetch_repository(
         raise ModelFileError(expected=f"to write to {folder}", found=reason) from error
 
 
-def _shifted(
-    progress: Progress | None, done_before: int, total: int | None
-) -> Callable[[int], int]:
+def _shifted(progress: Progress | None, done_before: int, total: int) -> Callable[[int], int]:
     """Count a file's bytes on top of those of the files before it."""
 
     def tell(done: int) -> int:
@@ -114,10 +112,13 @@ def _choose_files(listing: dict[str, Any], repository: str) -> tuple[str, list[R
 
 def _remote_file(entry: dict[str, Any]) -> RemoteFile:
     size, large = entry.get("size"), entry.get("lfs")
+    name = str(entry.get("rfilename"))
+    if type(size) is not int or size < 0:
+        raise ModelFileError(expected=f"a size for {name!r} in the listing", found=repr(size))
     sha256 = large.get("sha256") if isinstance(large, dict) else None
     return RemoteFile(
-        name=str(entry.get("rfilename")),
-        size=size if type(size) is int and size >= 0 else None,
+        name=name,
+        size=size,
         sha256=sha256 if isinstance(sha256, str) else None,
     )
 
@@ -182,14 +183,14 @@ def _copy(source: IO[bytes], out: IO[bytes], tell: Callable[[int], int]) -> None
 def _check_part(file: RemoteFile, part: Path) -> None:
     """Check size and digest; a part that is too short stays, to be continued."""
     size = part.stat().st_size
-    if file.size is not None and size < file.size:
+    if size < file.size:
         raise ModelFileError(
             expected=f"{file.size} bytes of {file.name}",
             found=f"{size}: the connection broke",
             remedy="Pull again: it goes on where it ended.",
         )
     found = _sha256(part) if file.sha256 else None
-    if (file.size is not None and size != file.size) or found != file.sha256:
+    if size != file.size or found != file.sha256:
         part.unlink()
         raise ModelFileError(
             expected=f"{file.name} of {file.size} bytes with SHA-256 {file.sha256}",

@@ -126,20 +126,20 @@ def test_llama3_factors_are_those_of_transformers(theta: float) -> None:
 def test_the_factors_of_a_gguf_file_are_recognised() -> None:
     rope = RopeConfig(theta=5e5, scaling="llama3", factor=32.0, original_context=8192)
     factors = llama3_factors(rope, 64).astype(np.float32)[None]
-    values = {"attention__key_length": 64, "rope__freq_base": 5e5}
+    values: dict[str, Any] = {"attention__key_length": 64, "rope__freq_base": 5e5}
     found = from_gguf("llama", {"rope_freqs.weight": Stored(factors)}, **values).rope
     assert found == RopeConfig(
         theta=5e5, scaling="llama3", factor=32.0, low_freq_factor=1.0, original_context=8192
     )
     factors[0, 20] *= np.float32(1.01)
-    with pytest.raises(ConfigError, match="rope_freqs.weight"):
+    with pytest.raises(ConfigError, match=r"rope_freqs\.weight"):
         from_gguf("llama", {"rope_freqs.weight": Stored(factors)}, **values)
 
 
 def test_linear_scaling_in_gguf_has_two_names() -> None:
     expected = RopeConfig(theta=1e4, scaling="linear", factor=4.0)
     scaling = {"rope__scaling__type": "linear", "rope__scaling__factor": 4.0}
-    assert from_gguf("llama", **scaling).rope == expected
+    assert from_gguf("llama", None, **scaling).rope == expected
     assert from_gguf("llama", rope__scale_linear=4.0).rope == expected
 
 
@@ -244,13 +244,13 @@ def test_a_key_that_may_change_the_mathematics_is_refused(
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "gemma3"])
 @pytest.mark.parametrize("key", ["expert_count", "final_logit_softcapping", "never_heard_of"])
 def test_a_gguf_key_that_may_change_the_mathematics_is_refused(architecture: str, key: str) -> None:
-    window = {"attention__sliding_window": 16} if architecture == "gemma3" else {}
-    from_gguf(architecture, **window)
+    window: dict[str, Any] = {"attention__sliding_window": 16} if architecture == "gemma3" else {}
+    from_gguf(architecture, None, **window)
     with pytest.raises(ConfigError, match=key):
-        from_gguf(architecture, **window, **{key: 2})
+        from_gguf(architecture, None, **window, **{key: 2})
 
 
-MODELS = {
+MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "llama": (transformers.LlamaConfig, {}),
     "mistral": (transformers.MistralConfig, {}),
     "qwen2": (transformers.Qwen2Config, {"tie_word_embeddings": True}),
@@ -262,7 +262,8 @@ MODELS = {
 @pytest.mark.parametrize("family", MODELS)
 def test_what_transformers_saves_has_all_tensors_and_no_more(family: str, tmp_path: Path) -> None:
     make, values = MODELS[family]
-    model = transformers.AutoModelForCausalLM.from_config(make(**{**SIZES, **values}))
+    auto: Any = transformers.AutoModelForCausalLM
+    model = auto.from_config(make(**{**SIZES, **values}))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.uniform_(-1, 1)
