@@ -4,8 +4,9 @@ A family file (families/) turns GGUF metadata or a Hugging Face config.json into
 refuses every key that would change the mathematics and is not implemented here.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 
 class Activation(Enum):
@@ -71,3 +72,10 @@ class ModelConfig:
     """RMSNorm after attention and after the feed-forward block too (Gemma 3)."""
     tied_head: bool = True
     """The output matrix is the embedding matrix."""
+
+    def describe(self) -> dict[str, Any]:
+        """Give every field as plain JSON values, for a digest."""
+        fields = asdict(self)
+        fields["activation"] = self.activation.value
+        fields["window_layers"] = list(self.window_layers)
+        return fields

@@ -18,6 +18,7 @@ from samebits.model.tensor import RowSource
 from samebits.numerics.arithmetic import Arithmetic, Array, Operations
 from samebits.numerics.rope import Scaling, make_rope_table
 from samebits.numerics.values import RopeTable, Rows
+from samebits.record.canonical import canonical_bytes
 
 DIGEST_ROWS = 4096
 """Embedding rows decoded at a time for the digest."""
@@ -132,12 +133,12 @@ class Decoder:
         return a.add(x, a.rms_norm(a.linear(y, weight), post_norm, self.config.norm_eps))
 
     def weights_digest(self) -> str:
-        """Digest every number the weights bring into the computation, as "sha256:<hex>".
+        """Digest the configuration and every number the weights bring in, as "sha256:<hex>".
 
-        Under sb1 these are the integers and scales in the layout of numerics/values.py, the norm
+        Under sb1 the numbers are the integers and scales in the layout of numerics/values.py, the norm
         weights, and the embedding rows as float32; it does not depend on kernels or processor.
         """
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(canonical_bytes(self.config.describe()))
         for name, array in self.named_arrays():
             digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
             digest.update(np.ascontiguousarray(array).data)
