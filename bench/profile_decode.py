@@ -3,24 +3,28 @@
     python -m bench.profile_decode MODEL.gguf [--weights w8] [--arithmetic plain-f32] [--cpu-time]
 
 Run by a person; prints tables. Linears and attention come with the bytes they must move and their
-multiplications, to hold against the machine's memory and arithmetic. On a busy machine use
+multiplications, to hold against the machine's memory and arithmetic. Operations are called one by
+one to be timed; the heading has also the time of steps as they really run. On a busy machine use
 --threads 1 --cpu-time: it counts processor time, which neighbours disturb less.
 """
 
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.workload import Context, load_decoder
 from samebits.model.decoder import Decoder
-from samebits.numerics.arithmetic import Arithmetic
+from samebits.numerics.arithmetic import Arithmetic, Array, Walk
+from samebits.numerics.values import Rows
 
+Ids = NDArray[np.int64]
 Clock = Callable[[], float]
 Work = Mapping[str, tuple[float, float]]
 """By label: bytes and multiplications of one call."""
@@ -33,6 +37,9 @@ class Measured(NamedTuple):
 
     watch: "Stopwatch"
     total_s: float
+    """Of all steps under the stopwatch."""
+    whole_s: float
+    """Of as many steps as they really run."""
 
 
 class Stopwatch:
@@ -64,6 +71,11 @@ class Stopwatch:
             return result
 
         return timed
+
+    def run(self, walk: Walk, x: Array, rows: Rows, cache: Sequence[Any]) -> Array:
+        """Walk operation by operation."""
+        result: Array = walk(self, x, rows, cache)
+        return result
 
 
 def name_weights(decoder: Decoder) -> dict[int, str]:
@@ -105,22 +117,31 @@ def count_work(decoder: Decoder, shape: Shape) -> dict[str, tuple[float, float]]
     return work
 
 
-def measure(step: Callable[[], object], decoder: Decoder, rounds: int, clock: Clock) -> Measured:
-    """Run a step several times under a stopwatch."""
+def measure(context: Context, ids: Ids, shape: Shape, clock: Clock) -> Measured:
+    """Run steps as they are, then under a stopwatch."""
+    decoder = context.decoder
+    whole = time_steps(context, ids, shape, clock)
     watch = Stopwatch(decoder.arithmetic, name_weights(decoder), clock)
     decoder.arithmetic = cast(Arithmetic, watch)
-    start = clock()
-    for _ in range(rounds):
-        step()
-    total = clock() - start
+    total = time_steps(context, ids, shape, clock)
     decoder.arithmetic = watch.inner
-    return Measured(watch, total)
+    return Measured(watch, total, whole)
+
+
+def time_steps(context: Context, ids: Ids, shape: Shape, clock: Clock) -> float:
+    """Give the seconds of all steps."""
+    context.length = shape.before
+    start = clock()
+    for _ in range(shape.rounds):
+        context.append(ids)
+    return clock() - start
 
 
 def print_shares(title: str, measured: Measured, work: Work, rounds: int) -> None:
     """Print one table, largest share first."""
-    watch, total = measured
-    print(f"\n### {title}: {total / rounds * 1e3:.2f} ms a step\n")
+    watch, total, whole = measured
+    each = f"{whole / rounds * 1e3:.2f} ms a step; one by one {total / rounds * 1e3:.2f} ms"
+    print(f"\n### {title}: {each}\n")
     print("| operation | calls a step | ms a step | share | GB/s | GMAC/s |")
     print("|---|--:|--:|--:|--:|--:|")
     for label, seconds in sorted(watch.seconds.items(), key=lambda item: -item[1]):
@@ -150,9 +171,9 @@ def profile(decoder: Decoder, title: str, shape: Shape, clock: Clock) -> None:
     )
     size = (shape.batch, shape.tokens)
     ids = np.random.default_rng(0).integers(0, decoder.config.vocab_size, size)
-    context.append(ids)
     context.length = shape.before
-    measured = measure(lambda: context.append(ids), decoder, shape.rounds, clock)
+    context.append(ids)
+    measured = measure(context, ids, shape, clock)
     print_shares(title, measured, count_work(decoder, shape), shape.rounds)
 
 
