@@ -1,5 +1,6 @@
 """samebits demo: what changes the bits, and what does not, in about two minutes."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,8 +50,12 @@ def demo(
         max_tokens=QUICK_TOKENS if quick else MAX_TOKENS,
         prompts=load_prompts(),
     )
-    with show_progress("demo", has_time_left=True) as tell:
-        record = run_demo(plan, tell)
+    try:
+        with show_progress("demo", has_time_left=True) as tell:
+            record = run_demo(plan, tell)
+    except KeyboardInterrupt:
+        print("interrupted; half a comparison shows nothing, so none is printed", file=sys.stderr)
+        raise typer.Exit(130) from None
     if out is not None:
         from samebits.report.demo import demo_json
 
