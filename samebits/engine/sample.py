@@ -20,6 +20,8 @@ F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
 LOG2_E = 1.4426950408889634
+FIRST_LOOK = 64
+"""Tokens that top-p ranks before it looks at more; does not reach the result."""
 
 
 class SamplerKernels(Protocol):
@@ -93,30 +95,49 @@ def needs_adjusting(params: SamplingParams) -> bool:
     )
 
 
-def by_rank(logits: F32, ids: I64) -> I64:
-    """Order ids by falling logit, ties to the lowest id; ids ascend."""
-    return ids[np.argsort(-logits[ids], kind="stable")]
+def leaders(logits: F32, ids: I64, count: int) -> I64:
+    """Keep the ids whose logit is not below the count-th largest: a whole beginning of the rank.
+
+    Ties of the last are all in, so it may be more than `count`; the order of ids is kept.
+    """
+    if count >= len(ids):
+        return ids
+    values = logits[ids]
+    head: I64 = ids[values >= np.partition(values, -count)[-count]]
+    return head
+
+
+def by_rank(logits: F32, ids: I64, count: int) -> I64:
+    """Give the first `count` of ascending ids by falling logit, ties to the lowest id."""
+    head = leaders(logits, ids, count)
+    return head[np.argsort(-logits[head], kind="stable")][:count]
 
 
 def keep_top_k(logits: F32, ids: I64, k: int) -> I64:
     """Keep the k best of ascending ids, ascending; all if there are no more than k."""
     if k == 0 or k >= len(ids):
         return ids
-    return np.sort(by_rank(logits, ids)[:k])
+    return np.sort(by_rank(logits, ids, k))
 
 
 def keep_top_p(logits: F32, weights: I64, ids: I64, p: float) -> I64:
     """Keep the shortest prefix of the ranking whose weight is at least p of the total, exactly."""
     if p == 1.0:
         return ids
-    ranked = by_rank(logits, ids)
+    needed = ceil(Fraction(p) * int(weights[ids].sum()))
+    count = FIRST_LOOK
+    # Sorting a whole vocabulary costs more than the model's step; the head nearly always does.
+    while int(weights[head := leaders(logits, ids, count)].sum()) < needed:
+        count *= FIRST_LOOK
+    ranked = by_rank(logits, head, len(head))
     sums = np.cumsum(weights[ranked])
-    needed = ceil(Fraction(p) * int(sums[-1]))
     return np.sort(ranked[: int(np.searchsorted(sums, needed)) + 1])
 
 
 def keep_min_p(weights: I64, ids: I64, p: float) -> I64:
     """Keep ids with at least p of the largest weight, exactly."""
+    if p == 0:
+        return ids
     return ids[weights[ids] >= ceil(Fraction(p) * int(weights[ids].max()))]
 
 
@@ -173,9 +194,7 @@ def best_ids(logits: F32, count: int) -> I64:
     """Give the ids of the `count` largest of (V,) logits, best first, ties to the lowest id."""
     if count == 0:
         return np.empty(0, np.int64)
-    count = min(count, len(logits))
-    threshold = np.partition(logits, -count)[-count]
-    return by_rank(logits, np.flatnonzero(logits >= threshold))[:count]
+    return by_rank(logits, np.arange(len(logits)), count)
 
 
 def measure(logits: F32, token_id: int, count: int, kernels: SamplerKernels) -> TokenLogprobs:

@@ -18,6 +18,7 @@ from samebits.engine.sample import (
     check_logits,
     choose,
     draw,
+    keep_top_p,
     measure,
     pick,
 )
@@ -92,6 +93,23 @@ def test_top_p_keeps_the_shortest_prefix_that_reaches_its_share_exactly() -> Non
     assert kept(logits, top_p=np.nextafter(1.0, 0).item()) == [0, 1, 2, 3]
     assert kept(logits, top_p=5e-324) == [0]
     assert kept(logits, top_p=1.0) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("first_look", [2, 3, 64])
+def test_how_far_top_p_looks_first_does_not_reach_its_result(
+    first_look: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logits = np.random.default_rng(0).integers(-4, 4, 3000).astype(np.float32)
+    logits /= np.float32(2)
+    weights, everything = weigh(logits), np.arange(3000)
+    ranked = sorted(everything.tolist(), key=lambda i: (-logits[i], i))
+    sums = np.cumsum([int(weights[i]) for i in ranked])
+    monkeypatch.setattr("samebits.engine.sample.FIRST_LOOK", first_look)
+    for p in (1e-9, 0.1, 0.5, 0.9, 0.999999):
+        needed = ceil(Fraction(p) * int(sums[-1]))
+        length = next(i for i, total in enumerate(sums) if total >= needed) + 1
+        found = keep_top_p(logits, weights, everything, p)
+        assert found.tolist() == sorted(ranked[:length])
 
 
 def test_min_p_compares_with_the_largest_weight_exactly() -> None:
