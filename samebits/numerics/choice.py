@@ -1,4 +1,4 @@
-"""What was chosen to compute with, and what was considered: plain values for receipts and reports."""
+"""What was chosen to compute with, and what was considered: plain values for receipts."""
 
 from dataclasses import dataclass
 

@@ -8,6 +8,7 @@ Inputs come from integers alone, so that a processor in a strange mode gets the 
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -46,8 +47,7 @@ def draw_integers(seed: int, *shape: int) -> NDArray[np.int64]:
 
     Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
     """
-    count = int(np.prod(shape))
-    z = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = np.arange(1, math.prod(shape) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = z + np.uint64(seed * 0xD1342543DE82EF95 % 2**64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -115,7 +115,7 @@ def draw_weight(num_outputs: int, num_inputs: int, bits: int, bias: bool) -> Wei
     scale = draw_floats(num_outputs, panels * PANEL, low=-40)
     scale[::5] = from_bits(0x00000123)[0]
     return Weight(
-        packed=values.astype(np.int16 if bits == 16 else np.int8),
+        packed=values.astype(np.int16) if bits == 16 else values.astype(np.int8),
         scale=scale,
         bias=draw_floats(num_inputs, num_outputs) if bias else None,
         num_outputs=num_outputs,
@@ -163,7 +163,7 @@ def case_linear(kernels: Kernels, bits: int) -> Arrays:
 def case_rms_norm(kernels: Kernels) -> Arrays:
     """Hard rows; with and without a useful eps."""
     x = hard_rows(101)
-    for eps in (1e-5, 1e-38):
+    for eps in (1e-5, 2.0**-126):
         yield kernels.rms_norm(x, draw_floats(9, 101), eps)
 
 
@@ -232,7 +232,7 @@ def case_sampling(kernels: Kernels) -> Arrays:
     yield kernels.argmax(logits)
     for row in logits:
         yield kernels.softmax_weights(row, LOG2_E)
-    yield kernels.softmax_weights(logits[0], np.float32(0.03))
+    yield kernels.softmax_weights(logits[0], from_bits(0x3CF5C28F)[0])
     yield kernels.log_probabilities(logits)
 
 
@@ -257,7 +257,7 @@ def digest_case(name: str, kernels: Kernels) -> str:
     digest = hashlib.sha256()
     for array in CASES[name](kernels):
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array))
+        digest.update(array.tobytes())
     return digest.hexdigest()
 
 
@@ -300,5 +300,5 @@ def rounds_to_nearest_even() -> bool:
     """Say whether ties go to even, on both sides of zero and in both directions."""
     one = from_bits(0x3F800000, 0x3F800001, 0xBF800000, 0xBF800001)
     half_unit = from_bits(0x33800000, 0x33800000, 0xB3800000, 0xB3800000)
-    found = (one + half_unit).view(np.uint32).tolist()
+    found: list[int] = (one + half_unit).view(np.uint32).tolist()
     return found == [0x3F800000, 0x3F800002, 0xBF800000, 0xBF800002]
