@@ -123,7 +123,7 @@ class LogitChain:
     """Digest the logits of one sample, step by step, each link holding the one before."""
 
     def __init__(self, header: Header, index: int) -> None:
-        start = {"header": header_value(header), "index": index}
+        start = {**origin_of_bits(header), "index": index}
         self.link = tagged_digest("samebits/chain-start/v1", canonical_bytes(start))
         self.steps: list[str] = []
 
@@ -150,6 +150,17 @@ def plain(value: Any) -> dict[str, Any]:
 def header_value(header: Header) -> dict[str, Any]:
     """Give a header as plain values."""
     return {**plain(header), "model": plain(header.model)}
+
+
+def origin_of_bits(header: Header) -> dict[str, Any]:
+    """Give what the logits of a prompt may depend on; parameters only choose among them."""
+    return {
+        "contract": header.contract,
+        "arithmetic": header.arithmetic,
+        "weight_bits": header.weight_bits,
+        "weights": header.model.weights,
+        "prompt_ids": list(header.prompt_ids),
+    }
 
 
 def corrupt(where: str, expected: str, found: object) -> RecordCorrupt:

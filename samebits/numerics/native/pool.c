@@ -21,7 +21,7 @@
 #define PAUSE() sched_yield()
 #endif
 
-#define SPINS 20000 /* some tens of microseconds */
+#define SPINS 4000 /* about a tenth of a millisecond */
 
 struct sb_pool {
     int threads;
