@@ -119,7 +119,7 @@ class Worker:
         """Start it and wait until its model is loaded."""
         self.name = name
         numpy_too = name.startswith("sb1")
-        self.log = TemporaryFile()
+        self.log = TemporaryFile()  # noqa: SIM115 (closed with the worker)
         env = {k: v for k, v in os.environ.items() if not (numpy_too and k in NUMPY_KNOBS)}
         self.process = subprocess.Popen(
             command,

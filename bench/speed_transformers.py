@@ -19,13 +19,13 @@ class Transformers:
 
     def __init__(self, model: Path, dtype: str, threads: int) -> None:
         torch.set_num_threads(threads)
-        model: Any = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(model.parent),
             gguf_file=model.name,
             dtype=DTYPES[dtype],
             attn_implementation="sdpa",
         )
-        self.model = model.eval()
+        self.model = loaded.eval()
         names = inspect.signature(self.model.forward).parameters
         self.cache_name = "past_key_values" if "past_key_values" in names else "cache"
         self.dtype = dtype
@@ -44,7 +44,9 @@ class Transformers:
 
     def rewind(self, length: int) -> None:
         """Cut the cache."""
-        self.cache.crop(length)
+        surplus = self.cache.get_seq_length() - length
+        if surplus:
+            self.cache.crop(-surplus)
 
     @torch.inference_mode()
     def append(self, token_ids: Ids) -> Ids:
