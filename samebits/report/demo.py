@@ -184,7 +184,7 @@ def draw_next(record: DemoRecord) -> RenderableType:
     minutes, seconds = divmod(round(record.wall_s), 60)
     return Group(
         Text(
-            f"\nsamebits {record.version}, {record.threads} threads, {minutes} min {seconds:02d} s."
+            f"\nsamebits {record.version}, threads {record.threads}, {minutes} min {seconds:02d} s."
         ),
         Text("Next: the same on another machine, where the sb1 digest must be the same; or"),
         *(Text(f"  {command}") for command in commands),
