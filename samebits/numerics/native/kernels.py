@@ -96,9 +96,17 @@ def load_library() -> ctypes.CDLL:
             remedy="Install gcc or clang and reinstall, or use the portable kernels.",
         )
     try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise ConfigError(expected="a loadable libsamebits", found=str(error)) from error
+        return declare(ctypes.CDLL(str(path)))
+    except (OSError, AttributeError) as error:
+        raise ConfigError(
+            expected="a libsamebits made from these sources",
+            found=str(error),
+            remedy="Reinstall samebits; from a checkout, run scripts/setup.",
+        ) from error
+
+
+def declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    """Tell ctypes the signature of every function; AttributeError if one is missing."""
     library.sb_open.argtypes, library.sb_open.restype = [c_char_p, c_int], c_void_p
     library.sb_close.argtypes, library.sb_close.restype = [c_void_p], None
     library.sb_threads.argtypes = [c_void_p]
