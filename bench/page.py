@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -84,4 +85,4 @@ def find_version(name: str) -> str:
 def describe_command(module: str) -> str:
     """Write the command line as it was given, the model by its file name only."""
     words = [Path(word).name if os.sep in word else word for word in sys.argv[1:]]
-    return " ".join(["python", "-m", module, *words])
+    return shlex.join(["python", "-m", module, *words])
