@@ -135,8 +135,8 @@ class Decoder:
     def weights_digest(self) -> str:
         """Digest the configuration and every number the weights bring in, as "sha256:<hex>".
 
-        Under sb1 the numbers are the integers and scales in the layout of numerics/values.py, the norm
-        weights, and the embedding rows as float32; it does not depend on kernels or processor.
+        Under sb1 the numbers are the integers and scales in the layout of numerics/values.py, the
+        norm weights, and the embedding rows as float32; it does not depend on kernels or processor.
         """
         digest = hashlib.sha256(canonical_bytes(self.config.describe()))
         for name, array in self.named_arrays():

@@ -291,6 +291,19 @@ def attention(q: F32, shape: AttentionShape, rows: Rows, cache: LayerCache) -> F
     return out.reshape(len(q), -1)
 
 
+def check_gate(width: int, activation: str) -> None:
+    """Refuse a gate without two halves, or with a function the contract does not define.
+
+    Raises:
+        UnsupportedInput: An odd width, or an activation other than silu and gelu_tanh.
+    """
+    if width % 2 or activation not in ("silu", "gelu_tanh"):
+        raise UnsupportedInput(
+            expected="a gate and an up half, under silu or gelu_tanh",
+            found=f"{width} columns under {activation}",
+        )
+
+
 def gate(gu: F32, activation: str) -> F32:
     """Multiply act(gate) by up.
 
@@ -300,6 +313,7 @@ def gate(gu: F32, activation: str) -> F32:
         (R, F).
     Source: docs/numerics.md, "Gates"; Shazeer 2020.
     """
+    check_gate(gu.shape[-1], activation)
     g, u = np.split(gu, 2, axis=-1)
     if activation == "silu":
         t = g * -LOG2_E

@@ -3,16 +3,13 @@
  * Each call splits its outputs into pieces for the pool. Returns an sb_status. A caller's rounding
  * and flush-to-zero modes are put aside for the length of a call: they would reach the bits.
  */
-#include <fenv.h>
+#define _GNU_SOURCE
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "samebits.h"
-
-#if SB_X86
-#include <immintrin.h>
-#endif
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -22,6 +19,7 @@ extern const sb_level sb_level_avx2, sb_level_avx512, sb_level_avx512vnni;
 #endif
 
 typedef struct {
+    pthread_mutex_t lock; /* one call at a time: scratch is shared; recursive, for sb_run */
     sb_pool *pool;
     const sb_level *level;
     size_t size;
@@ -29,37 +27,6 @@ typedef struct {
     size_t buffer_size;
     char *buffers; /* activations of a program; the same */
 } sb_context;
-
-#if SB_X86
-typedef unsigned modes;
-static modes default_modes(void)
-{
-    modes caller = _mm_getcsr();
-    if ((caller & 0xffc0u) != 0x1f80u)
-        _mm_setcsr(0x1f80u);
-    return caller;
-}
-static int restore_modes(modes caller, int status)
-{
-    if ((caller & 0xffc0u) != 0x1f80u)
-        _mm_setcsr(caller);
-    return status;
-}
-#else
-typedef fenv_t modes;
-static modes default_modes(void)
-{
-    modes caller;
-    fegetenv(&caller);
-    fesetenv(FE_DFL_ENV);
-    return caller;
-}
-static int restore_modes(modes caller, int status)
-{
-    fesetenv(&caller);
-    return status;
-}
-#endif
 
 static const sb_level *find_level(const char *name)
 {
@@ -104,6 +71,11 @@ PUBLIC sb_context *sb_open(const char *level, int threads)
     sb_context *c = calloc(1, sizeof *c);
     if (c == NULL)
         return NULL;
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&c->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     c->level = find_level(level);
     c->pool = c->level != NULL && threads > 0 ? sb_pool_new(threads) : NULL;
     if (c->pool == NULL) {
@@ -111,6 +83,19 @@ PUBLIC sb_context *sb_open(const char *level, int threads)
         return NULL;
     }
     return c;
+}
+
+static sb_modes begin_call(sb_context *c)
+{
+    pthread_mutex_lock(&c->lock);
+    return sb_default_modes();
+}
+
+static int end_call(sb_context *c, sb_modes caller, int status)
+{
+    sb_restore_modes(caller);
+    pthread_mutex_unlock(&c->lock);
+    return status;
 }
 
 PUBLIC int sb_threads(const sb_context *c)
@@ -144,7 +129,7 @@ typedef struct {
     const float *x;
     const float *w;
     int64_t k;
-    float eps;
+    double eps;
     int gelu;
     float *y;
     int16_t *q;
@@ -164,10 +149,10 @@ static void quantise_piece(void *context, int thread, int64_t begin, int64_t end
 PUBLIC int sb_quantise_rows(sb_context *c, const float *x, int64_t rows, int64_t k, int16_t *q,
                             int32_t *e)
 {
-    modes caller = default_modes();
+    sb_modes caller = begin_call(c);
     row_call call = {.level = c->level, .x = x, .k = k, .q = q, .e = e};
     sb_pool_run(c->pool, quantise_piece, &call, rows, grain_of(c, rows, 1 + 4096 / k));
-    return restore_modes(caller, call.status);
+    return end_call(c, caller, call.status);
 }
 
 static void norm_piece(void *context, int thread, int64_t begin, int64_t end)
@@ -178,13 +163,13 @@ static void norm_piece(void *context, int thread, int64_t begin, int64_t end)
                                                    c->k, c->y + begin * c->k));
 }
 
-PUBLIC int sb_rms_norm(sb_context *c, const float *x, const float *w, float eps, int64_t rows,
+PUBLIC int sb_rms_norm(sb_context *c, const float *x, const float *w, double eps, int64_t rows,
                        int64_t k, float *y)
 {
-    modes caller = default_modes();
+    sb_modes caller = begin_call(c);
     row_call call = {.level = c->level, .x = x, .w = w, .eps = eps, .k = k, .y = y};
     sb_pool_run(c->pool, norm_piece, &call, rows, grain_of(c, rows, 1 + 4096 / k));
-    return restore_modes(caller, call.status);
+    return end_call(c, caller, call.status);
 }
 
 static void gate_piece(void *context, int thread, int64_t begin, int64_t end)
@@ -196,10 +181,10 @@ static void gate_piece(void *context, int thread, int64_t begin, int64_t end)
 
 PUBLIC int sb_gate(sb_context *c, const float *gu, int gelu, int64_t rows, int64_t f, float *y)
 {
-    modes caller = default_modes();
+    sb_modes caller = begin_call(c);
     row_call call = {.level = c->level, .x = gu, .gelu = gelu, .k = f, .y = y};
     sb_pool_run(c->pool, gate_piece, &call, rows, grain_of(c, rows, 1 + 2048 / f));
-    return restore_modes(caller, call.status);
+    return end_call(c, caller, call.status);
 }
 
 static void argmax_piece(void *context, int thread, int64_t begin, int64_t end)
@@ -212,10 +197,10 @@ static void argmax_piece(void *context, int thread, int64_t begin, int64_t end)
 
 PUBLIC int sb_argmax(sb_context *c, const float *z, int64_t rows, int64_t v, int64_t *ids)
 {
-    modes caller = default_modes();
+    sb_modes caller = begin_call(c);
     row_call call = {.level = c->level, .x = z, .k = v, .ids = ids};
     sb_pool_run(c->pool, argmax_piece, &call, rows, 1);
-    return restore_modes(caller, call.status);
+    return end_call(c, caller, call.status);
 }
 
 static void log_piece(void *context, int thread, int64_t begin, int64_t end)
@@ -229,16 +214,16 @@ static void log_piece(void *context, int thread, int64_t begin, int64_t end)
 
 PUBLIC int sb_log_probabilities(sb_context *c, const float *z, int64_t rows, int64_t v, float *y)
 {
-    modes caller = default_modes();
+    sb_modes caller = begin_call(c);
     row_call call = {.level = c->level, .x = z, .k = v, .y = y};
     sb_pool_run(c->pool, log_piece, &call, rows, 1);
-    return restore_modes(caller, call.status);
+    return end_call(c, caller, call.status);
 }
 
 PUBLIC int sb_softmax_weights(sb_context *c, const float *z, float factor, int64_t v, int64_t *w)
 {
-    modes caller = default_modes();
-    return restore_modes(caller, c->level->softmax_weights(z, factor, v, w));
+    sb_modes caller = begin_call(c);
+    return end_call(c, caller, c->level->softmax_weights(z, factor, v, w));
 }
 
 /* ---- weights ---------------------------------------------------------------------------------- */
@@ -265,10 +250,10 @@ static void weight_piece(void *context, int thread, int64_t begin, int64_t end)
 PUBLIC int sb_quantise_weight(sb_context *c, const float *w, int64_t n, int64_t k, int bits,
                               void *q, float *s)
 {
-    modes caller = default_modes();
+    sb_modes caller = begin_call(c);
     weight_call call = {.level = c->level, .w = w, .k = k, .bits = bits, .q = q, .s = s};
     sb_pool_run(c->pool, weight_piece, &call, n, grain_of(c, n, 1 + 4096 / k));
-    return restore_modes(caller, call.status);
+    return end_call(c, caller, call.status);
 }
 
 /* ---- linear ----------------------------------------------------------------------------------- */
@@ -308,12 +293,12 @@ static void panel_piece(void *context, int thread, int64_t begin, int64_t end)
 PUBLIC int sb_linear(sb_context *c, const sb_weight *w, const float *x, int64_t rows,
                      const float *residual, float *y)
 {
-    modes caller = default_modes();
+    sb_modes caller = begin_call(c);
     int64_t a_row = (w->num_inputs + 1) / 2 * (w->bits == 16 ? c->level->digits16 : 1);
     size_t tile_bytes = ((size_t)(rows * a_row) * sizeof(int32_t) + 63) & ~(size_t)63;
     char *memory = grow(&c->memory, &c->size, tile_bytes + (size_t)rows * sizeof(int32_t));
     if (memory == NULL)
-        return restore_modes(caller, SB_NO_MEMORY);
+        return end_call(c, caller, SB_NO_MEMORY);
     linear_call call = {.level = c->level, .w = w, .x = x, .residual = residual, .rows = rows, .y = y};
     call.tile_rows = w->bits == 16 ? c->level->tile16 : c->level->tile8;
     call.tiles = (int32_t *)(void *)memory;
@@ -325,7 +310,7 @@ PUBLIC int sb_linear(sb_context *c, const sb_weight *w, const float *x, int64_t 
         int64_t grain = grain_of(c, panels, 1);
         sb_pool_run(c->pool, panel_piece, &call, panels, rows > 1 && grain > 4 ? 4 : grain);
     }
-    return restore_modes(caller, call.status);
+    return end_call(c, caller, call.status);
 }
 
 /* ---- attention --------------------------------------------------------------------------------- */
@@ -357,7 +342,7 @@ PUBLIC int sb_rope_append(sb_context *c, const float *qkv, const sb_shape *shape
                           const sb_head_norms *norms, const float *cos, const float *sin,
                           const sb_rows *rows, const sb_cache *cache, float *q)
 {
-    modes caller = default_modes();
+    sb_modes caller = begin_call(c);
     attention_call call = {.level = c->level, .qkv = qkv, .shape = shape, .norms = norms};
     call.cos = cos;
     call.sin = sin;
@@ -366,7 +351,7 @@ PUBLIC int sb_rope_append(sb_context *c, const float *qkv, const sb_shape *shape
     call.out = q;
     int64_t count = rows->starts[rows->num_sequences];
     sb_pool_run(c->pool, rope_piece, &call, count, grain_of(c, count, 2));
-    return restore_modes(caller, call.status);
+    return end_call(c, caller, call.status);
 }
 
 static void attention_piece(void *context, int thread, int64_t begin, int64_t end)
@@ -398,7 +383,7 @@ static int64_t list_tasks(const sb_shape *shape, const sb_rows *rows, sb_attenti
 PUBLIC int sb_attention(sb_context *c, const float *q, const sb_shape *shape, const sb_rows *rows,
                         const sb_cache *cache, float *out)
 {
-    modes caller = default_modes();
+    sb_modes caller = begin_call(c);
     int64_t longest = 0, total = rows->starts[rows->num_sequences];
     for (int64_t r = 0; r < total; r++)
         longest = rows->positions[r] >= longest ? rows->positions[r] + 1 : longest;
@@ -407,7 +392,7 @@ PUBLIC int sb_attention(sb_context *c, const float *q, const sb_shape *shape, co
     size_t per_thread = (sb_attention_scratch(longest, shape->head_dim) + 4095) & ~(size_t)4095;
     char *memory = grow(&c->memory, &c->size, list_bytes + per_thread * (size_t)sb_pool_threads(c->pool));
     if (memory == NULL)
-        return restore_modes(caller, SB_NO_MEMORY);
+        return end_call(c, caller, SB_NO_MEMORY);
     sb_attention_task *tasks = (sb_attention_task *)(void *)memory;
     list_tasks(shape, rows, tasks);
     attention_call call = {.level = c->level, .qkv = q, .shape = shape, .rows = rows};
@@ -417,7 +402,7 @@ PUBLIC int sb_attention(sb_context *c, const float *q, const sb_shape *shape, co
     call.per_thread = per_thread;
     call.out = out;
     sb_pool_run(c->pool, attention_piece, &call, count, 1);
-    return restore_modes(caller, call.status);
+    return end_call(c, caller, call.status);
 }
 
 /* ---- programs ---------------------------------------------------------------------------------- */
@@ -455,11 +440,11 @@ PUBLIC int sb_run(sb_context *c, const sb_op *ops, int64_t num_ops, int64_t num_
                   int64_t max_width, const sb_rows *rows, const float *x, float *y,
                   int64_t *failed)
 {
+    sb_modes caller = begin_call(c);
     int64_t count = rows->starts[rows->num_sequences], size = (count * max_width + 15) / 16 * 16;
     float *buffers = grow(&c->buffers, &c->buffer_size, (size_t)(num_buffers * size) * sizeof *x);
     if (buffers == NULL)
-        return SB_NO_MEMORY;
-    modes caller = default_modes();
+        return end_call(c, caller, SB_NO_MEMORY);
     for (int64_t i = 0; i < num_ops; i++) {
         const sb_op *op = ops + i;
         const float *in = op->input == 0 ? x : buffers + op->input * size;
@@ -470,8 +455,8 @@ PUBLIC int sb_run(sb_context *c, const sb_op *ops, int64_t num_ops, int64_t num_
         int status = run_op(c, op, count, rows, in, other, out);
         if (status != SB_OK) {
             *failed = i;
-            return restore_modes(caller, status);
+            return end_call(c, caller, status);
         }
     }
-    return restore_modes(caller, SB_OK);
+    return end_call(c, caller, SB_OK);
 }

@@ -6,7 +6,7 @@ What the C side computes is decided in docs/numerics.md; the C side is level.c, 
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from samebits.numerics.native.structs import (
     make_c_shape,
     make_c_weight,
 )
-from samebits.numerics.reference import check_linear
+from samebits.numerics.reference import check_gate, check_linear
 from samebits.numerics.values import (
     AttentionShape,
     HeadNorms,
@@ -45,15 +45,13 @@ LEVELS = ("avx512vnni", "avx512", "avx2", "generic")
 """Instruction-set levels, best first. `wide`, the AVX-512 code without AVX-512, is for tests."""
 NOT_FINITE = 1
 NO_MEMORY = 2
-MAX_HEAD = 1024
-"""Widest head the C side takes."""
 
 
 SIGNATURES: dict[str, list[Any]] = {
     "sb_quantise_rows": [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
     "sb_quantise_weight": [c_void_p, c_void_p, c_int64, c_int64, c_int, c_void_p, c_void_p],
     "sb_linear": [c_void_p, POINTER(CWeight), c_void_p, c_int64, c_void_p, c_void_p],
-    "sb_rms_norm": [c_void_p, c_void_p, c_void_p, c_float, c_int64, c_int64, c_void_p],
+    "sb_rms_norm": [c_void_p, c_void_p, c_void_p, c_double, c_int64, c_int64, c_void_p],
     "sb_rope_append": [
         *(c_void_p, c_void_p, POINTER(CShape), c_void_p, c_void_p, c_void_p),
         *(POINTER(CRows), POINTER(CCache), c_void_p),
@@ -129,6 +127,8 @@ def check_array(array: NDArray[Any], dtype: type, shape: tuple[int, ...], what: 
     Raises:
         UnsupportedInput: Another dtype, shape or memory order.
     """
+    if not shape[-1]:
+        raise UnsupportedInput(expected=f"{what} of at least one column", found=str(shape))
     is_laid_out = array.flags.c_contiguous and array.flags.aligned
     if array.dtype != dtype or array.shape != shape or not is_laid_out:
         order = "" if is_laid_out else ", not contiguous or not aligned"
@@ -251,7 +251,6 @@ class NativeKernels:
         cache: LayerCache,
     ) -> F32:
         """See reference.rope_append."""
-        check_heads(shape)
         heads = shape.num_heads + 2 * shape.num_kv_heads
         q = np.empty((len(qkv), shape.num_heads, shape.head_dim), np.float32)
         status = self.library.sb_rope_append(
@@ -270,7 +269,6 @@ class NativeKernels:
 
     def attention(self, q: F32, shape: AttentionShape, rows: Rows, cache: LayerCache) -> F32:
         """See reference.attention."""
-        check_heads(shape)
         expected = (len(rows.positions), shape.num_heads, shape.head_dim)
         out = np.empty((len(q), shape.num_heads * shape.head_dim), np.float32)
         status = self.library.sb_attention(
@@ -314,6 +312,7 @@ class NativeKernels:
 
     def gate(self, gu: F32, activation: str) -> F32:
         """See reference.gate."""
+        check_gate(gu.shape[-1], activation)
         width = gu.shape[1] // 2
         y = np.empty((len(gu), width), np.float32)
         at = check_array(gu, np.float32, gu.shape, "gates")
@@ -346,15 +345,3 @@ class NativeKernels:
         status = self.library.sb_log_probabilities(self.context, at, *logits.shape, out.ctypes.data)
         check_status(status, "logits")
         return out
-
-
-def check_heads(shape: AttentionShape) -> None:
-    """Refuse heads the C side has no room for.
-
-    Raises:
-        UnsupportedInput: A head wider than MAX_HEAD, or of odd width.
-    """
-    if shape.head_dim > MAX_HEAD or shape.head_dim % 2:
-        raise UnsupportedInput(
-            expected=f"an even head width up to {MAX_HEAD}", found=str(shape.head_dim)
-        )

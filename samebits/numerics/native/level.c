@@ -517,7 +517,7 @@ static void linear(const sb_weight *w, const int32_t *tiles, const int32_t *e, i
 
 /* ---- norms, rotation, cache ----------------------------------------------------------------- */
 
-static int norm_row(const float *x, const float *w, float eps, int64_t k, float *y)
+static int norm_row(const float *x, const float *w, double eps, int64_t k, float *y)
 {
     uint32_t largest = largest_bits(x, k);
     if (largest >= INFINITE)
@@ -530,13 +530,14 @@ static int norm_row(const float *x, const float *w, float eps, int64_t k, float 
         squares += (int64_t)(q * q);
     }
     float mean = (float)squares * value * value / (float)k;
-    float factor = 1.0f / sqrtf(mean + eps);
+    float factor = 1.0f / sqrtf(mean + (float)eps);
     for (int64_t i = 0; i < k; i++)
         y[i] = x[i] * factor * w[i];
     return bits_of(mean) >= INFINITE ? SB_NOT_FINITE : SB_OK;
 }
 
-static int rms_norm(const float *x, const float *w, float eps, int64_t rows, int64_t k, float *y)
+static int rms_norm(const float *x, const float *w, double eps, int64_t rows, int64_t k,
+                    float *y)
 {
     int status = SB_OK;
     for (int64_t r = 0; r < rows; r++)
@@ -624,6 +625,7 @@ typedef struct {
     const sb_shape *shape;
     const sb_cache *cache;
     const int32_t *pages;  /* of the sequence */
+    float score_factor;    /* fl(scale * log2 e) */
     int64_t kv_head;
     int count;             /* query rows: rows times heads of the group */
     int64_t first, last;   /* tokens, both multiples of 16 */
@@ -660,7 +662,7 @@ static void score_panel(attention_state *a, int64_t t)
             float *out = a->scores + (m + i) * (a->last - a->first) + (t - a->first);
             float query_unit = pow2(a->exponent[m + i] - 15);
             for (int j = 0; j < SB_PANEL; j++)
-                out[j] = (float)acc[i][j] * query_unit * unit[j] * a->shape->score_factor;
+                out[j] = (float)acc[i][j] * query_unit * unit[j] * a->score_factor;
         }
     }
 }
@@ -827,6 +829,7 @@ static int attention(const float *q, const sb_shape *shape, const sb_rows *rows,
     attention_state a = {.shape = shape, .cache = cache, .kv_head = task->kv_head};
     a.pages = rows->pages + task->sequence * rows->max_pages;
     a.count = (int)(task->last_query - task->first_query);
+    a.score_factor = (float)(shape->scale * 1.4426950408889634);
     char *at = scratch;
     a.queries = carve(&at, (size_t)(a.count * d) * sizeof(int32_t));
     int status = load_queries(&a, q, rows, task);

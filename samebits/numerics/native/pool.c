@@ -76,6 +76,7 @@ static void *worker(void *argument)
 {
     start_of_worker start = *(start_of_worker *)argument;
     free(argument);
+    sb_default_modes(); /* a new thread inherits those of whoever made it */
     while (wait_for_round(start.pool, start.round)) {
         start.round++;
         take_pieces(start.pool, start.thread);
@@ -92,10 +93,9 @@ static bool start_workers(sb_pool *pool)
     pthread_cond_init(&pool->wake, NULL);
     for (int i = 1; i < pool->threads; i++) {
         start_of_worker *start = malloc(sizeof *start);
-        if (start == NULL)
-            return false;
-        *start = (start_of_worker){pool, i, atomic_load(&pool->round)};
-        if (pthread_create(&pool->workers[i], NULL, worker, start) != 0) {
+        if (start != NULL)
+            *start = (start_of_worker){pool, i, atomic_load(&pool->round)};
+        if (start == NULL || pthread_create(&pool->workers[i], NULL, worker, start) != 0) {
             free(start);
             pool->threads = i; /* those that did start are stopped by sb_pool_free */
             return false;

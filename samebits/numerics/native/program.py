@@ -22,6 +22,7 @@ from samebits.numerics.native.structs import (
     make_c_shape,
     make_c_weight,
 )
+from samebits.numerics.reference import check_gate
 from samebits.numerics.values import AttentionShape, HeadNorms, LayerCache, RopeTable, Rows, Weight
 
 F32 = NDArray[np.float32]
@@ -125,6 +126,7 @@ class Recorder:
 
     def gate(self, gu: Slot, activation: str) -> Slot:
         """Note a gate."""
+        check_gate(gu.width, activation)
         return self.note(Kind.GATE, gu.width // 2, gu, gelu=activation == "gelu_tanh")
 
     def add(self, x: Slot, y: Slot) -> Slot:

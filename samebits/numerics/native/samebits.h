@@ -7,6 +7,7 @@
 #ifndef SAMEBITS_H
 #define SAMEBITS_H
 
+#include <fenv.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,7 +45,7 @@ typedef struct {
     int64_t num_kv_heads;
     int64_t head_dim;
     int64_t window_tokens;
-    float score_factor; /* fl(scale * log2 e) */
+    double scale; /* rounded by the kernel, not in the caller's modes */
 } sb_shape;
 
 /* numerics/values.py, Rows. */
@@ -60,7 +61,7 @@ typedef struct {
 typedef struct {
     const float *query;
     const float *key;
-    float eps;
+    double eps; /* rounded by the kernel, not in the caller's modes */
 } sb_head_norms;
 
 /* A piece of attention: some queries of one sequence on one key-value head. Query i is head
@@ -89,7 +90,7 @@ typedef struct {
     const float *cos;
     const float *sin;
     const sb_cache *cache;
-    float eps;
+    double eps; /* rounded by the kernel, not in the caller's modes */
 } sb_op;
 
 /* What one instruction-set level provides. Functions work on one thread, on a range. */
@@ -104,7 +105,7 @@ typedef struct {
     int (*pack_rows)(const float *x, int64_t rows, int64_t k, int bits, int32_t *tiles, int32_t *e);
     void (*linear)(const sb_weight *w, const int32_t *tiles, const int32_t *e, int64_t rows,
                    int64_t first_panel, int64_t last_panel, const float *residual, float *y);
-    int (*rms_norm)(const float *x, const float *w, float eps, int64_t rows, int64_t k, float *y);
+    int (*rms_norm)(const float *x, const float *w, double eps, int64_t rows, int64_t k, float *y);
     int (*rope_append)(const float *qkv, const sb_shape *shape, const sb_head_norms *norms,
                        const float *cos, const float *sin, const sb_rows *rows,
                        const sb_cache *cache, int64_t first, int64_t last, float *q);
@@ -130,6 +131,38 @@ static inline size_t sb_attention_scratch(int64_t tokens, int64_t head_dim)
     size_t sums = (size_t)(head_dim + SB_PANEL) * SB_MAX_QUERIES * sizeof(int64_t);
     return scores + digits + queries + sums + 4096;
 }
+
+/* Floating-point modes of a thread: the contract's are the defaults, and a caller's, or those that a
+ * new thread inherits, may be others. */
+#if SB_X86
+#include <immintrin.h>
+typedef unsigned sb_modes;
+static inline sb_modes sb_default_modes(void)
+{
+    sb_modes caller = _mm_getcsr();
+    if ((caller & 0xffc0u) != 0x1f80u)
+        _mm_setcsr(0x1f80u);
+    return caller;
+}
+static inline void sb_restore_modes(sb_modes caller)
+{
+    if ((caller & 0xffc0u) != 0x1f80u)
+        _mm_setcsr(caller);
+}
+#else
+typedef fenv_t sb_modes;
+static inline sb_modes sb_default_modes(void)
+{
+    sb_modes caller;
+    fegetenv(&caller);
+    fesetenv(FE_DFL_ENV);
+    return caller;
+}
+static inline void sb_restore_modes(sb_modes caller)
+{
+    fesetenv(&caller);
+}
+#endif
 
 /* pool.c: threads that are really there. */
 typedef struct sb_pool sb_pool;
