@@ -47,6 +47,7 @@ class Llama:
         self.threads = threads
         self.flash_attention = flash_attention
         self.context: Any = None
+        self.size = (0, 0)
         self.length = 0
 
     def describe(self) -> str:
@@ -59,9 +60,14 @@ class Llama:
         )
 
     def clear(self, num_sequences: int, capacity: int) -> None:
-        """Make a new context with its own caches for every sequence."""
+        """Empty the caches; make a new context, with caches for every sequence, for another size."""
+        self.length = 0
+        if self.size == (num_sequences, capacity):
+            llama.llama_memory_clear(llama.llama_get_memory(self.context), True)
+            return
         if self.context:
             llama.llama_free(self.context)
+        self.size = (num_sequences, capacity)
         params = llama.llama_context_default_params()
         params.n_ctx = num_sequences * -(-capacity // 256) * 256
         params.n_seq_max = num_sequences
@@ -72,7 +78,6 @@ class Llama:
         self.context = llama.llama_init_from_model(self.model, params)
         if not self.context:
             raise SystemExit(f"llama.cpp could not make a context of {params.n_ctx} tokens")
-        self.length = 0
 
     def rewind(self, length: int) -> None:
         """Remove later tokens."""

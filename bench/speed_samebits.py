@@ -18,6 +18,7 @@ class Samebits:
 
     def __init__(self, model: Path, arithmetic: str, bits: int, threads: int) -> None:
         self.decoder = load_decoder(model, arithmetic, bits=bits, threads=threads)
+        self.size = (1, 1)
         self.context = Context(self.decoder, capacity=1)
 
     def describe(self) -> str:
@@ -26,8 +27,11 @@ class Samebits:
         return f"kernels {choice.kernels} {choice.level}, {choice.threads} threads"
 
     def clear(self, num_sequences: int, capacity: int) -> None:
-        """Make new caches."""
-        self.context = Context(self.decoder, capacity=capacity, num_sequences=num_sequences)
+        """Write over the old tokens, as the engine does; make new caches for another size."""
+        if self.size != (num_sequences, capacity):
+            self.size = (num_sequences, capacity)
+            self.context = Context(self.decoder, capacity=capacity, num_sequences=num_sequences)
+        self.context.length = 0
 
     def rewind(self, length: int) -> None:
         """Write over later tokens."""
