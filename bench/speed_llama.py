@@ -60,7 +60,7 @@ class Llama:
         )
 
     def clear(self, num_sequences: int, capacity: int) -> None:
-        """Empty the caches; make a new context, with caches for every sequence, for another size."""
+        """Empty the caches; for another size make a new context, one cache a sequence."""
         self.length = 0
         if self.size == (num_sequences, capacity):
             llama.llama_memory_clear(llama.llama_get_memory(self.context), True)
