@@ -187,15 +187,14 @@ def read_arguments() -> argparse.Namespace:
 def main() -> int:
     """Measure, print, and say whether the limits hold."""
     args = read_arguments()
-    machine = describe_machine()
+    place = (describe_machine(), describe_packages("samebits", "numpy"), describe_commit())
     token_ids = read_token_ids(args.model, args.tokens)
     measured = measure(args.model, token_ids, args.only, args.threads)
     text = "\n\n".join(
         [
             f"{args.model.name}, {len(token_ids)} tokens of {MIXED_TEXT.name} in one context.",
             make_page_table(measured),
-            f"{machine}; {describe_packages('samebits', 'numpy')}; {describe_commit()}; "
-            f"`{describe_command('bench.quality')}`",
+            f"{'; '.join(place)}; `{describe_command('bench.quality')}`",
         ]
     )
     print(text)

@@ -282,7 +282,7 @@ def read_arguments() -> argparse.Namespace:
 def main() -> None:
     """Race, print, and write if asked."""
     args = read_arguments()
-    machine = describe_machine()
+    place = (describe_machine(), describe_packages("samebits", "numpy"), describe_commit())
     commands = list_commands(args)
     if args.peers_python is None:
         print("llama.cpp is left out: no --peers-python", file=sys.stderr)
@@ -299,9 +299,10 @@ def main() -> None:
         rates = race(workers, args.tasks, token_ids, args.rounds)
         settings = "\n".join(f"- {worker.name}: {worker.description}" for worker in workers)
         rate_table = make_rate_table(rates, workers, args.tasks)
-    place = f"{machine}; {describe_packages('samebits', 'numpy')}; {describe_commit()}"
     command = f"{args.rounds} rounds, `{describe_command('bench.speed')}`"
-    text = "\n\n".join([make_ratio_table(rates), rate_table, settings, f"{place}; {command}"])
+    text = "\n\n".join(
+        [make_ratio_table(rates), rate_table, settings, f"{'; '.join(place)}; {command}"]
+    )
     print(text)
     if args.write:
         write_between(ROOT / "docs" / "speed.md", "speed", text)
