@@ -93,7 +93,7 @@ class DemoRecord:
     max_tokens: int
     """Tokens generated for each prompt."""
     threads: int
-    """Threads asked for where a change names no other."""
+    """Threads in force where a change names no other."""
     changes: tuple[Change, ...]
     subjects: tuple[Subject, ...]
     wall_s: float

@@ -1,4 +1,4 @@
-"""What `samebits generate` does once its options are read: load, follow the tokens, print."""
+"""What `samebits generate` does once the model is loaded: follow the tokens, print."""
 
 import sys
 import time

@@ -1,6 +1,6 @@
 """The one way weights leave a file: as float32 rows, a block at a time.
 
-Knows nothing of formats; gguf.py and folder.py implement it. Blocks keep the peak memory of
+Knows nothing of formats; matrix.py implements it. Blocks keep the peak memory of
 loading near the quantised weights alone.
 """
 

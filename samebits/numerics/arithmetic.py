@@ -1,8 +1,8 @@
 """What a decoder asks of its numbers, whichever kind they are.
 
-Three answers exist: order_free.py (the contract sb1), plain.py (ordinary float64, float32 and
-bfloat16, the inverse control and the audited baseline), and later the GPU. A decoder written
-against this protocol is the same code under all of them.
+Two answers exist: order_free.py (the contract sb1) and plain.py (ordinary float64, float32 and
+bfloat16, the inverse control and the audited baseline). A decoder written against this protocol is
+the same code under both.
 """
 
 from collections.abc import Callable, Sequence

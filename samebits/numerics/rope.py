@@ -2,10 +2,10 @@
 
 A table is defined by these steps and by nothing else (docs/numerics.md, "RoPE tables"):
 
-1. Frequency i of D/2 is exp(-(2i/D) * ln theta) radians a position, stretched as the model says,
-   in decimal arithmetic of 60 digits, each operation rounded half to even.
-2. Divided by 2 pi (50 decimals of pi) it is a fraction of a turn, rounded to a multiple of 2**-64
-   and kept as a 64-bit integer.
+1. Frequency i of D/2 is exp(-(2i/D) * ln theta) radians a position, in decimal arithmetic of 60
+   digits, each operation rounded half to even.
+2. Divided by 2 pi (50 decimals of pi), and stretched as the model says, it is a fraction of a turn,
+   rounded to a multiple of 2**-64 and kept as a 64-bit integer.
 3. Position times that integer, modulo 2**64, is the angle; whole turns fall away exactly.
 4. The nearest quarter turn k is taken off; the rest, in [-1/8, 1/8) of a turn, becomes a binary64
    number of radians, x = fl(rest) * fl(2 pi * 2**-64).

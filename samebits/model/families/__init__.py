@@ -1,4 +1,4 @@
 """One short file for each family of architectures.
 
-A family is layers in order; its arithmetic comes from numerics.
+A family turns settings into a ModelConfig and names its tensors; one decoder runs them all.
 """

@@ -1,7 +1,7 @@
 """A decoder's walk through its layers, recorded once and then run by one call into C.
 
 A decode step has some 300 operations of a few microseconds each; called one by one from Python,
-the calls cost as much as the work (docs/lab.md). The recorder is handed to the decoder's own code
+the calls cost as much as the work. The recorder is handed to the decoder's own code
 in place of an arithmetic, so the walk is written once. The same C functions run either way.
 """
 
