@@ -51,7 +51,7 @@ def draw_demo(record: DemoRecord) -> RenderableType:
         draw_verdict(record),
         draw_next(record),
     ]
-    return Group(*(part for part in parts))
+    return Group(*parts)
 
 
 def draw_changes(record: DemoRecord) -> RenderableType:
