@@ -75,7 +75,7 @@ def test_a_machine_with_one_level_still_lists_the_change() -> None:
     assert "threads 2" in labels
 
 
-def test_the_prompts_are_many_distinct_and_longer_than_a_chunk() -> None:
+def test_the_prompts_are_many_and_distinct() -> None:
     prompts = load_prompts()
     assert len(prompts.prompts) == len(prompts.companions) == 16
     assert len({*prompts.prompts, *prompts.companions}) == 32

@@ -1,12 +1,11 @@
 """Run the command line as a user does: in a process of its own, or here where that will do."""
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -61,10 +60,6 @@ def assert_refused(ended: Ended, *needles: str) -> None:
     assert "Traceback" not in ended.err
     for needle in needles:
         assert needle in ended.err
-
-
-def read_json(text: str) -> Any:
-    return json.loads(text)
 
 
 def generate_arguments(model: Path, *more: str) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What users of other engines ran into, as tests of ours; the ids are those of the survey."""
+"""What users of other engines ran into, as tests of ours."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def stream(engine: Engine, params: SamplingParams) -> tuple[list[TokenEvent], Co
     return [event for event in drawn if isinstance(event, TokenEvent)], last.completion
 
 
-def test_a15_staggered_arrivals_get_the_answer_of_arrivals_at_once() -> None:
+def test_staggered_arrivals_get_the_answer_of_arrivals_at_once() -> None:
     params = SamplingParams(max_tokens=16, temperature=0.7, seed=3)
     at_once = make_engine().generate([PROMPT] * 4, params, receipt=True)
     assert len({c.outputs for c in at_once}) == 1
@@ -48,7 +48,7 @@ def test_a15_staggered_arrivals_get_the_answer_of_arrivals_at_once() -> None:
     }
 
 
-def test_c3_one_tie_rule_in_generation_scoring_and_log_probabilities() -> None:
+def test_one_tie_rule_in_generation_scoring_and_log_probabilities() -> None:
     engine = make_engine()
     tied = SamplingParams(max_tokens=1, logit_bias=dict.fromkeys((200, 30, 77), 1e6))
     # 1e6 swallows the logits' low bits: all three become equal or nearly so.
@@ -61,14 +61,14 @@ def test_c3_one_tie_rule_in_generation_scoring_and_log_probabilities() -> None:
     assert best_ids(z, 3).tolist() == [30, 77, 200]
 
 
-def test_c4_n_samples_of_one_seed_differ_and_repeat_as_a_set() -> None:
+def test_n_samples_of_one_seed_differ_and_repeat_as_a_set() -> None:
     four = complete(make_engine(), **SAMPLED, n=4, seed=7)
     assert len(set(tokens(four))) == 4
     assert tokens(complete(make_engine(), **SAMPLED, n=4, seed=7)) == tokens(four)
     assert tokens(complete(make_engine(), **SAMPLED, n=1, seed=7)) == tokens(four)[:1]
 
 
-def test_c5_sample_i_of_n_is_the_only_sample_from_first_index_i() -> None:
+def test_sample_i_of_n_is_the_only_sample_from_first_index_i() -> None:
     engine = make_engine()
     four = complete(engine, **SAMPLED, n=4, seed=7)
     single = [complete(engine, **SAMPLED, first_index=i, seed=7) for i in range(4)]
@@ -77,12 +77,12 @@ def test_c5_sample_i_of_n_is_the_only_sample_from_first_index_i() -> None:
     assert extended.outputs == four.outputs[2:]
 
 
-def test_c5_equal_requests_are_copies_of_sample_zero() -> None:
+def test_equal_requests_are_copies_of_sample_zero() -> None:
     same = make_engine().generate([PROMPT] * 3, SamplingParams(**SAMPLED, seed=7))
     assert len({c.outputs for c in same}) == 1
 
 
-def test_c6_a_seed_follows_its_request_through_shuffled_and_reused_slots() -> None:
+def test_a_seed_follows_its_request_through_shuffled_and_reused_slots() -> None:
     prompts = make_prompts(6, seed=8)
     params = [SamplingParams(max_tokens=3 + i, temperature=1.0, seed=i) for i in range(6)]
     expected = [
@@ -95,7 +95,7 @@ def test_c6_a_seed_follows_its_request_through_shuffled_and_reused_slots() -> No
 
 
 @pytest.mark.parametrize("given", [{}, {"seed": None}])
-def test_c7_an_omitted_seed_is_random_and_recorded(given: dict[str, None]) -> None:
+def test_an_omitted_seed_is_random_and_recorded(given: dict[str, None]) -> None:
     engine = make_engine()
     runs = [complete(engine, **SAMPLED, **given) for _ in range(2)]
     seeds = [c.params_in_force["seed"] for c in runs]
@@ -107,14 +107,14 @@ def test_c7_an_omitted_seed_is_random_and_recorded(given: dict[str, None]) -> No
 
 
 @pytest.mark.parametrize("seed", [0, 42, 2**64 - 1])
-def test_c7_a_given_seed_is_fixed_zero_included(seed: int) -> None:
+def test_a_given_seed_is_fixed_zero_included(seed: int) -> None:
     runs = [complete(make_engine(), **SAMPLED, seed=seed) for _ in range(2)]
     assert tokens(runs[0]) == tokens(runs[1])
     assert runs[0].params_in_force["seed"] == (seed, "asked")
     assert tokens(complete(make_engine(), **SAMPLED, seed=1)) != tokens(runs[0])
 
 
-def test_c9_zero_is_a_value_on_every_path() -> None:
+def test_zero_is_a_value_on_every_path() -> None:
     engine = make_engine()
     greedy = complete(engine, max_tokens=12)
     params = SamplingParams(max_tokens=12, temperature=0, seed=0)
@@ -128,7 +128,7 @@ def test_c9_zero_is_a_value_on_every_path() -> None:
 
 
 @pytest.mark.parametrize("zero", [0, 0.0])
-def test_c9_a_zero_that_cannot_be_is_refused_and_not_dropped(zero: float) -> None:
+def test_a_zero_that_cannot_be_is_refused_and_not_dropped(zero: float) -> None:
     with pytest.raises(RequestError, match="top_p"):
         SamplingParams(top_p=zero)
 
@@ -153,7 +153,7 @@ EVERY_PARAMETER: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("params", EVERY_PARAMETER, ids=str)
-def test_c11_stream_and_non_stream_are_equal_for_every_parameter(params: dict[str, Any]) -> None:
+def test_stream_and_non_stream_are_equal_for_every_parameter(params: dict[str, Any]) -> None:
     wanted = SamplingParams(max_tokens=10, seed=9, **params)
     blocking = make_engine().generate([PROMPT], wanted, receipt=True)[0]
     events, streamed = stream(make_engine(), wanted)
@@ -168,7 +168,7 @@ def test_c11_stream_and_non_stream_are_equal_for_every_parameter(params: dict[st
 
 
 @pytest.mark.parametrize("params", EVERY_PARAMETER[1:12], ids=str)
-def test_c7_no_parameter_is_accepted_and_ignored(params: dict[str, Any]) -> None:
+def test_no_parameter_is_accepted_and_ignored(params: dict[str, Any]) -> None:
     engine = make_engine()
     plain = {name: value for name, value in params.items() if name in ("temperature",)}
     base = engine.generate([PROMPT], SamplingParams(max_tokens=30, seed=9, **plain))[0]
@@ -178,7 +178,7 @@ def test_c7_no_parameter_is_accepted_and_ignored(params: dict[str, Any]) -> None
     assert changed.outputs != base.outputs
 
 
-def test_e9_preemption_cannot_be_seen_in_any_answer() -> None:
+def test_preemption_cannot_be_seen_in_any_answer() -> None:
     prompts = make_prompts(5, seed=6, longest=30)
     params = SamplingParams(max_tokens=40, temperature=0.8, seed=2, logprobs=1, stop=("zq",))
     roomy = make_engine().generate(prompts, params, receipt=True)

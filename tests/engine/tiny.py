@@ -1,7 +1,7 @@
 """A model small enough for the slowest kernels: random weights, bytes as tokens."""
 
 import codecs
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,8 +127,3 @@ def make_prompts(count: int, seed: int = 1, longest: int = 70) -> list[list[int]
     """Draw prompts of 1 to `longest` tokens."""
     rng = np.random.default_rng(seed)
     return [rng.integers(0, 256, rng.integers(1, longest + 1)).tolist() for _ in range(count)]
-
-
-def steps_of(completions: Sequence[Any]) -> list[list[tuple[str, ...]]]:
-    """Give the logit digests of every step of every sample; receipts must have been asked for."""
-    return [[sample.steps for sample in c.receipt.samples] for c in completions]

@@ -1,7 +1,8 @@
 """Logits, tokens and text keep their bits whatever else the engine does; plain arithmetic does not.
 
-Equal step digests are equal bits of every logit that a token was drawn from. Each claim has its
-inverse control: the same change moves a bit under plain float32.
+Equal step digests are equal bits of every logit that a token was drawn from. Inverse controls: of
+chunks below; of rows, pages, threads, order, neighbours and processor in test_inverse_controls.py
+and tests/numerics/test_plain.py.
 """
 
 from collections.abc import Callable
