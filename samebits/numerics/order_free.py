@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import ConfigError
+from samebits.numerics.arena import Arena
 from samebits.numerics.arithmetic import Walk, WeightRows
 from samebits.numerics.choice import Candidate
 from samebits.numerics.threads import BlasThreads
@@ -130,6 +131,7 @@ class OrderFree:
         self.kernels = kernels
         self.bits = bits
         self.candidates: tuple[Candidate, ...] = ()
+        self.arena = Arena()
         self.blas = BlasThreads(threads)
 
     @property
@@ -144,7 +146,7 @@ class OrderFree:
         n, k = stack.shape
         panels = -(-n // PANEL)
         shape = (panels, -(-k // 2), PANEL, 2)
-        packed = np.zeros(shape, np.int16) if self.bits == 16 else np.zeros(shape, np.int8)
+        packed = self.arena.zeros(shape, np.int16 if self.bits == 16 else np.int8)
         scale = np.zeros(panels * PANEL, np.float32)
         step = block_rows(k)
         for start in range(0, n, step):
