@@ -10,7 +10,7 @@ machine: some 15 minutes. The peers' environment takes 20 minutes to build on tw
 
     python -m venv PEERS && PEERS/bin/pip install llama-cpp-python==0.3.36
 
-transformers, torch and accelerate are those of this Python (the extra `test`). --write puts the
+transformers, torch and accelerate are those of this Python (the extra `bench`). --write puts the
 tables into docs/speed.md.
 """
 

@@ -19,7 +19,7 @@ from samebits.record.canonical import canonical_bytes
 from samebits.record.digest import tagged_digest
 
 ARITHMETICS = ("plain-bf16", "plain-f32", "sb1")
-MAX_TOKENS = 16
+MAX_TOKENS = 10
 BATCH = 8
 """Where a change does not touch the batch, a run has this batch: it is shorter."""
 SHORT_CHUNK = 7

@@ -18,25 +18,11 @@ from samebits.engine.queues import Queues
 from samebits.engine.runner import run_step
 from samebits.engine.sample import SamplerKernels
 from samebits.engine.scheduler import Lane
-from samebits.errors import ConfigError, RequestError
+from samebits.errors import RequestError
 from samebits.model.decoder import Decoder
 from samebits.numerics import reference
 from samebits.numerics.order_free import OrderFree
-from samebits.numerics.selftest import check_thread
-
-
-def check_modes() -> None:
-    """Refuse to compute in a thread whose floating-point modes are not the contract's.
-
-    Raises:
-        ConfigError: It flushes to zero or rounds another way.
-    """
-    if failures := check_thread():
-        raise ConfigError(
-            expected="IEEE 754 default modes in the calling thread",
-            found="; ".join(failures),
-            remedy="Another library changed them: call samebits from a thread it does not touch.",
-        )
+from samebits.numerics.selftest import check_modes
 
 
 class Loop:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from samebits.errors import ModelFileError
@@ -25,7 +26,10 @@ def read_text_bytes(path: Path) -> bytes:
         ModelFileError: There is no such file, or it is too long.
     """
     try:
-        size = path.stat().st_size
+        status = path.stat()
+        if not S_ISREG(status.st_mode):
+            raise ModelFileError(expected=f"a regular file at {path}", found="something else")
+        size = status.st_size
         if size > _LIMIT_BYTES:
             raise ModelFileError(
                 expected=f"at most {_LIMIT_BYTES} bytes in {path}", found=str(size)

@@ -68,12 +68,24 @@ def resolve_model(
     """
     if name == SMOLLM2.name or name.startswith("hf:"):
         return pull(name, cache_dir, progress)
-    path = Path(name).expanduser()
+    path = expand(name)
     if not path.exists():
         raise ConfigError(
             expected='a path, "smollm2" or "hf:owner/name" as model', found=f"no such path: {name}"
         )
     return path
+
+
+def expand(name: str) -> Path:
+    """Give a path its home folder.
+
+    Raises:
+        ConfigError: It names a user that does not exist.
+    """
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(expected="a path whose home folder exists", found=name) from error
 
 
 def pull(

@@ -23,7 +23,7 @@ from samebits.numerics.native.kernels import (
 )
 from samebits.numerics.order_free import Kernels, OrderFree
 from samebits.numerics.plain import PRECISIONS, Plain
-from samebits.numerics.selftest import check_kernels, check_thread, fill_weight
+from samebits.numerics.selftest import check_kernels, check_modes, fill_weight
 
 ARITHMETICS = ("sb1", *PRECISIONS)
 KERNELS = ("auto", "native", "portable", "reference")
@@ -52,7 +52,8 @@ def select_arithmetic(
         max_isa: Highest level of native kernels; None: no cap.
         kernels: native, portable or reference force a kind; auto takes native if there is one.
     Raises:
-        ConfigError: An unknown name, or native kernels where there are none.
+        ConfigError: An unknown name, native kernels where there are none, or a thread whose
+            floating-point modes are not the default ones.
         InvariantBroken: No kernel set passed the self-test.
     """
     check_choice("arithmetic", name, ARITHMETICS)
@@ -62,6 +63,7 @@ def select_arithmetic(
     wanted = check_threads(count_processors() if threads is None else threads)
     if name != "sb1":
         return Plain(name, threads=wanted)
+    check_modes()
     tried = list(try_kinds(kernels, max_isa, wanted))
     chosen = pick(tried)
     arithmetic = OrderFree(chosen, bits=bits, threads=wanted)
@@ -161,8 +163,8 @@ def try_native(level: str, threads: int) -> Trial:
 
 def try_set(name: str, kernels: Kernels) -> Trial:
     """Self-test a kernel set."""
-    failures = (*check_thread(), *check_kernels(kernels))
-    return Trial(kernels, Candidate(name=name, failures=failures, seconds=None))
+    candidate = Candidate(name=name, failures=check_kernels(kernels), seconds=None)
+    return Trial(kernels, candidate)
 
 
 def compare(trials: list[Trial]) -> list[Trial]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.errors import SamebitsError
+from samebits.errors import ConfigError, SamebitsError
 from samebits.numerics.order_free import Kernels
 from samebits.numerics.reference import LOG2_E
 from samebits.numerics.values import (
@@ -294,6 +294,20 @@ def check_thread() -> tuple[str, ...]:
     if not rounds_to_nearest_even():
         failures.append("this thread does not round to nearest even")
     return tuple(failures)
+
+
+def check_modes() -> None:
+    """Refuse to compute in a thread whose floating-point modes are not the contract's.
+
+    Raises:
+        ConfigError: It flushes to zero or rounds another way.
+    """
+    if failures := check_thread():
+        raise ConfigError(
+            expected="IEEE 754 default modes in the calling thread",
+            found="; ".join(failures),
+            remedy="Another library changed them: call samebits from a thread it does not touch.",
+        )
 
 
 def rounds_to_nearest_even() -> bool:

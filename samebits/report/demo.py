@@ -42,6 +42,7 @@ def draw_demo(record: DemoRecord) -> RenderableType:
     parts = [
         Text(f"{record.model}: {len(record.prompts)} prompts, {record.max_tokens} tokens each"),
         Text("Each change is compared with the run named beside it; nothing else changes."),
+        Text("The prompts were chosen for their near-ties, so that words flip in so short a run."),
         draw_changes(record),
         *explain_cells(),
         *(Text(note) for note in list_reasons(record)),

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "samebits.h"
 
@@ -20,6 +21,7 @@ extern const sb_level sb_level_avx2, sb_level_avx512, sb_level_avx512vnni;
 
 typedef struct {
     pthread_mutex_t lock; /* one call at a time: scratch is shared; recursive, for sb_run */
+    pid_t owner;          /* the process that made the lock */
     sb_pool *pool;
     const sb_level *level;
     size_t size;
@@ -65,17 +67,23 @@ PUBLIC void sb_close(sb_context *c)
     free(c);
 }
 
+static void make_lock(sb_context *c)
+{
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&c->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    c->owner = getpid();
+}
+
 /* NULL if the level cannot run here or the threads cannot be had. */
 PUBLIC sb_context *sb_open(const char *level, int threads)
 {
     sb_context *c = calloc(1, sizeof *c);
     if (c == NULL)
         return NULL;
-    pthread_mutexattr_t recursive;
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&c->lock, &recursive);
-    pthread_mutexattr_destroy(&recursive);
+    make_lock(c);
     c->level = find_level(level);
     c->pool = c->level != NULL && threads > 0 ? sb_pool_new(threads) : NULL;
     if (c->pool == NULL) {
@@ -87,6 +95,8 @@ PUBLIC sb_context *sb_open(const char *level, int threads)
 
 static sb_modes begin_call(sb_context *c)
 {
+    if (c->owner != getpid())
+        make_lock(c); /* a thread that held it did not come along in the fork */
     pthread_mutex_lock(&c->lock);
     return sb_default_modes();
 }

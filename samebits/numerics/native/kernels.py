@@ -23,11 +23,13 @@ from samebits.numerics.native.structs import (
     CRows,
     CShape,
     CWeight,
+    address_of,
     make_c_cache,
     make_c_norms,
     make_c_rows,
     make_c_shape,
     make_c_weight,
+    table_addresses,
 )
 from samebits.numerics.reference import check_gate, check_linear
 from samebits.numerics.values import (
@@ -121,24 +123,6 @@ def list_levels() -> tuple[str, ...]:
     return tuple(name for name in LEVELS if load_library().sb_has_level(name.encode()))
 
 
-def check_array(array: NDArray[Any], dtype: type, shape: tuple[int, ...], what: str) -> int:
-    """Give the address of an array that is exactly as expected.
-
-    Raises:
-        UnsupportedInput: Another dtype, shape or memory order.
-    """
-    if not shape[-1]:
-        raise UnsupportedInput(expected=f"{what} of at least one column", found=str(shape))
-    is_laid_out = array.flags.c_contiguous and array.flags.aligned
-    if array.dtype != dtype or array.shape != shape or not is_laid_out:
-        order = "" if is_laid_out else ", not contiguous or not aligned"
-        raise UnsupportedInput(
-            expected=f"{what} as C-contiguous {np.dtype(dtype).name} {shape}",
-            found=f"{array.dtype.name} {array.shape}{order}",
-        )
-    return array.ctypes.data
-
-
 def check_status(status: int, what: str) -> None:
     """Turn a status of the C side into an error.
 
@@ -190,7 +174,7 @@ class NativeKernels:
     def quantise_rows(self, x: F32) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
         """See reference.quantise_rows."""
         q, e = np.empty(x.shape, np.int16), np.empty(x.shape[:-1], np.int32)
-        at = check_array(x, np.float32, x.shape, "rows")
+        at = address_of(x, np.float32, x.shape, "rows")
         status = self.library.sb_quantise_rows(
             self.context, at, e.size, x.shape[-1], q.ctypes.data, e.ctypes.data
         )
@@ -203,7 +187,7 @@ class NativeKernels:
         """See reference.quantise_weight."""
         q = np.empty(w.shape, np.int16) if bits == 16 else np.empty(w.shape, np.int8)
         s = np.empty(len(w), np.float32)
-        at = check_array(w, np.float32, w.shape, "weights")
+        at = address_of(w, np.float32, w.shape, "weights")
         status = self.library.sb_quantise_weight(
             self.context, at, w.shape[0], w.shape[1], bits, q.ctypes.data, s.ctypes.data
         )
@@ -214,11 +198,11 @@ class NativeKernels:
         """See reference.linear."""
         check_linear(x, weight)
         y = np.empty((len(x), weight.num_outputs), np.float32)
-        at = None if residual is None else check_array(residual, np.float32, y.shape, "residual")
+        at = None if residual is None else address_of(residual, np.float32, y.shape, "residual")
         status = self.library.sb_linear(
             self.context,
             byref(make_c_weight(weight)),
-            check_array(x, np.float32, x.shape, "activations"),
+            address_of(x, np.float32, x.shape, "activations"),
             len(x),
             at,
             y.ctypes.data,
@@ -231,8 +215,8 @@ class NativeKernels:
         y = np.empty(x.shape, np.float32)
         status = self.library.sb_rms_norm(
             self.context,
-            check_array(x, np.float32, x.shape, "activations"),
-            check_array(weight, np.float32, x.shape[-1:], "a norm weight"),
+            address_of(x, np.float32, x.shape, "activations"),
+            address_of(weight, np.float32, x.shape[-1:], "a norm weight"),
             eps,
             x.size // x.shape[-1],
             x.shape[-1],
@@ -251,17 +235,17 @@ class NativeKernels:
         cache: LayerCache,
     ) -> F32:
         """See reference.rope_append."""
+        c_shape = make_c_shape(shape)
         heads = shape.num_heads + 2 * shape.num_kv_heads
         q = np.empty((len(qkv), shape.num_heads, shape.head_dim), np.float32)
         status = self.library.sb_rope_append(
             self.context,
-            check_array(qkv, np.float32, (len(rows.positions), heads * shape.head_dim), "qkv"),
-            byref(make_c_shape(shape)),
-            None if norms is None else byref(make_c_norms(norms)),
-            table.cos.ctypes.data,
-            table.sin.ctypes.data,
+            address_of(qkv, np.float32, (len(rows.positions), heads * shape.head_dim), "qkv"),
+            byref(c_shape),
+            None if norms is None else byref(make_c_norms(norms, shape.head_dim)),
+            *table_addresses(table, shape.head_dim),
             byref(make_c_rows(rows)),
-            byref(make_c_cache(cache)),
+            byref(make_c_cache(cache, shape)),
             q.ctypes.data,
         )
         check_status(status, "a query, key or value")
@@ -269,14 +253,15 @@ class NativeKernels:
 
     def attention(self, q: F32, shape: AttentionShape, rows: Rows, cache: LayerCache) -> F32:
         """See reference.attention."""
+        c_shape = make_c_shape(shape)
         expected = (len(rows.positions), shape.num_heads, shape.head_dim)
         out = np.empty((len(q), shape.num_heads * shape.head_dim), np.float32)
         status = self.library.sb_attention(
             self.context,
-            check_array(q, np.float32, expected, "queries"),
-            byref(make_c_shape(shape)),
+            address_of(q, np.float32, expected, "queries"),
+            byref(c_shape),
             byref(make_c_rows(rows)),
-            byref(make_c_cache(cache)),
+            byref(make_c_cache(cache, shape)),
             out.ctypes.data,
         )
         check_status(status, "an attention score")
@@ -294,7 +279,7 @@ class NativeKernels:
         if self.recorded is None or self.recorded[0] != walk or self.recorded[1] is not cache:
             self.recorded = (walk, cache, record(walk, x.shape[1], rows, cache))
         program = self.recorded[2]
-        at = check_array(x, np.float32, (len(rows.positions), x.shape[1]), "activations")
+        at = address_of(x, np.float32, (len(rows.positions), x.shape[1]), "activations")
         y, failed = np.empty_like(x), c_int64(0)
         status = self.library.sb_run(
             self.context,
@@ -315,7 +300,7 @@ class NativeKernels:
         check_gate(gu.shape[-1], activation)
         width = gu.shape[1] // 2
         y = np.empty((len(gu), width), np.float32)
-        at = check_array(gu, np.float32, gu.shape, "gates")
+        at = address_of(gu, np.float32, gu.shape, "gates")
         is_gelu = activation == "gelu_tanh"
         self.library.sb_gate(self.context, at, is_gelu, len(gu), width, y.ctypes.data)
         return y
@@ -323,7 +308,7 @@ class NativeKernels:
     def argmax(self, logits: F32) -> NDArray[np.int64]:
         """See reference.argmax."""
         ids = np.empty(len(logits), np.int64)
-        at = check_array(logits, np.float32, logits.shape, "logits")
+        at = address_of(logits, np.float32, logits.shape, "logits")
         status = self.library.sb_argmax(self.context, at, *logits.shape, ids.ctypes.data)
         check_status(status, "logits")
         return ids
@@ -331,7 +316,7 @@ class NativeKernels:
     def softmax_weights(self, logits: F32, factor: np.float32) -> NDArray[np.int64]:
         """See reference.softmax_weights."""
         w = np.empty(logits.shape, np.int64)
-        at = check_array(logits, np.float32, logits.shape, "logits")
+        at = address_of(logits, np.float32, logits.shape, "logits")
         status = self.library.sb_softmax_weights(
             self.context, at, float(factor), logits.size, w.ctypes.data
         )
@@ -341,7 +326,7 @@ class NativeKernels:
     def log_probabilities(self, logits: F32) -> F32:
         """See reference.log_probabilities."""
         out = np.empty_like(logits)
-        at = check_array(logits, np.float32, logits.shape, "logits")
+        at = address_of(logits, np.float32, logits.shape, "logits")
         status = self.library.sb_log_probabilities(self.context, at, *logits.shape, out.ctypes.data)
         check_status(status, "logits")
         return out

@@ -866,7 +866,7 @@ INLINE float sigmoid_product(float g, float t)
     return g / (1.0f + exp2_polynomial(t - n) * pow2((int32_t)n));
 }
 
-static int gate(const float *gu, int gelu, int64_t rows, int64_t f, float *y)
+static void gate(const float *gu, int gelu, int64_t rows, int64_t f, float *y)
 {
     for (int64_t r = 0; r < rows; r++) {
         const float *g = gu + r * 2 * f, *u = g + f;
@@ -880,7 +880,6 @@ static int gate(const float *gu, int gelu, int64_t rows, int64_t f, float *y)
             for (int64_t i = 0; i < f; i++)
                 out[i] = sigmoid_product(g[i], g[i] * -1.4426950408889634f) * u[i];
     }
-    return SB_OK;
 }
 
 static int argmax(const float *z, int64_t v, int64_t *id)
@@ -895,20 +894,23 @@ static int argmax(const float *z, int64_t v, int64_t *id)
     return SB_OK;
 }
 
+/* rint(2**((z - most) * factor) * 2**40); 0 below 2**-60. */
+INLINE int64_t token_weight(float z, float most, float factor)
+{
+    float x = (z - most) * factor;
+    float clamped = x < -60.0f ? -60.0f : x;
+    float n = round_even(clamped);
+    double exact = (double)(exp2_polynomial(clamped - n) * pow2((int32_t)n + 40));
+    return x < -60.0f ? 0 : (int64_t)((exact + 0x1.8p52) - 0x1.8p52);
+}
+
 static int softmax_weights(const float *z, float factor, int64_t v, int64_t *w)
 {
     if (largest_bits(z, v) >= INFINITE)
         return SB_NOT_FINITE;
     float most = largest_of(z, v);
-    for (int64_t i = 0; i < v; i++) {
-        float x = (z[i] - most) * factor;
-        bool is_zero = x < -60.0f;
-        x = is_zero ? -60.0f : x;
-        float n = round_even(x);
-        double exact = (double)(exp2_polynomial(x - n) * pow2((int32_t)n + 40));
-        double rounded = (exact + 0x1.8p52) - 0x1.8p52;
-        w[i] = is_zero ? 0 : (int64_t)rounded;
-    }
+    for (int64_t i = 0; i < v; i++)
+        w[i] = token_weight(z[i], most, factor);
     return SB_OK;
 }
 
@@ -933,14 +935,8 @@ static int log_probabilities(const float *z, int64_t v, float *out)
         return SB_NOT_FINITE;
     float most = largest_of(z, v);
     int64_t sum = 0;
-    for (int64_t i = 0; i < v; i++) {
-        float x = (z[i] - most) * 1.4426950408889634f;
-        bool is_zero = x < -60.0f;
-        x = is_zero ? -60.0f : x;
-        float n = round_even(x);
-        double exact = (double)(exp2_polynomial(x - n) * pow2((int32_t)n + 40));
-        sum += is_zero ? 0 : (int64_t)((exact + 0x1.8p52) - 0x1.8p52);
-    }
+    for (int64_t i = 0; i < v; i++)
+        sum += token_weight(z[i], most, 1.4426950408889634f);
     double normaliser = natural_log((double)sum) - natural_log(0x1p40);
     for (int64_t i = 0; i < v; i++)
         out[i] = (float)((double)(z[i] - most) - normaliser);

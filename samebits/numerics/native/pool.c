@@ -2,7 +2,8 @@
  * it cannot reach the bits, because every piece writes its own outputs and all sums are integers.
  *
  * Workers spin briefly for the next piece of work, since a decoder asks hundreds of times a token,
- * then sleep. After a fork the threads are gone; they are started again in the child.
+ * then sleep. After a fork the threads are gone; they are started again in the child. One caller at a
+ * time: the context (api.c) sees to that.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -27,7 +28,6 @@ struct sb_pool {
     int threads;
     pid_t owner; /* the process whose threads these are */
     pthread_t *workers;
-    pthread_mutex_t one_caller;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool closing;
@@ -111,7 +111,6 @@ sb_pool *sb_pool_new(int threads)
         return NULL;
     pool->threads = threads;
     pool->workers = calloc((size_t)threads, sizeof *pool->workers);
-    pthread_mutex_init(&pool->one_caller, NULL);
     if (pool->workers == NULL || !start_workers(pool)) {
         sb_pool_free(pool);
         return NULL;
@@ -159,11 +158,8 @@ static void end_round(sb_pool *pool)
 
 void sb_pool_run(sb_pool *pool, sb_work work, void *context, int64_t count, int64_t grain)
 {
-    if (pool->threads > 1 && pool->owner != getpid()) {
-        pthread_mutex_init(&pool->one_caller, NULL); /* its holder, if any, stayed in the parent */
+    if (pool->threads > 1 && pool->owner != getpid())
         start_workers(pool); /* fewer than wished are told by sb_pool_threads */
-    }
-    pthread_mutex_lock(&pool->one_caller);
     pool->work = work;
     pool->context = context;
     pool->count = count;
@@ -175,5 +171,4 @@ void sb_pool_run(sb_pool *pool, sb_work work, void *context, int64_t count, int6
     take_pieces(pool, 0);
     if (shared)
         end_round(pool);
-    pthread_mutex_unlock(&pool->one_caller);
 }

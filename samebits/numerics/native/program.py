@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from samebits.numerics.arithmetic import Walk
 from samebits.numerics.native.structs import (
     COp,
+    address_of,
     make_c_cache,
     make_c_norms,
     make_c_shape,
     make_c_weight,
+    table_addresses,
 )
 from samebits.numerics.reference import check_gate
 from samebits.numerics.values import AttentionShape, HeadNorms, LayerCache, RopeTable, Rows, Weight
@@ -78,11 +80,6 @@ class Recorder:
         self.kept += (structure, value)
         return addressof(structure)
 
-    def keep_array(self, array: NDArray[Any]) -> int:
-        """Keep an array; give its address."""
-        self.kept.append(array)
-        return array.ctypes.data
-
     def linear(self, x: Slot, weight: Weight, residual: Slot | None = None) -> Slot:
         """Note a linear."""
         inputs = (x,) if residual is None else (x, residual)
@@ -91,7 +88,9 @@ class Recorder:
 
     def rms_norm(self, x: Slot, weight: F32, eps: float) -> Slot:
         """Note a norm."""
-        return self.note(Kind.NORM, x.width, x, norm=self.keep_array(weight), eps=eps)
+        self.kept.append(weight)
+        address = address_of(weight, np.float32, (x.width,), "a norm weight")
+        return self.note(Kind.NORM, x.width, x, norm=address, eps=eps)
 
     def rope_append(
         self,
@@ -103,15 +102,18 @@ class Recorder:
         cache: LayerCache,
     ) -> Slot:
         """Note the rotation and the writing of keys and values."""
+        self.kept.append(table)
+        cos, sin = table_addresses(table, shape.head_dim)
+        c_norms = None if norms is None else make_c_norms(norms, shape.head_dim)
         return self.note(
             Kind.ROPE,
             shape.num_heads * shape.head_dim,
             qkv,
             shape=self.keep(make_c_shape(shape), shape),
-            head_norms=None if norms is None else self.keep(make_c_norms(norms), norms),
-            cos=self.keep_array(table.cos),
-            sin=self.keep_array(table.sin),
-            cache=self.keep(make_c_cache(cache), cache),
+            head_norms=None if c_norms is None else self.keep(c_norms, norms),
+            cos=cos,
+            sin=sin,
+            cache=self.keep(make_c_cache(cache, shape), cache),
         )
 
     def attention(self, q: Slot, shape: AttentionShape, rows: Rows, cache: LayerCache) -> Slot:
@@ -121,7 +123,7 @@ class Recorder:
             q.width,
             q,
             shape=self.keep(make_c_shape(shape), shape),
-            cache=self.keep(make_c_cache(cache), cache),
+            cache=self.keep(make_c_cache(cache, shape), cache),
         )
 
     def gate(self, gu: Slot, activation: str) -> Slot:

@@ -112,7 +112,7 @@ typedef struct {
     int (*attention)(const float *q, const sb_shape *shape, const sb_rows *rows,
                      const sb_cache *cache, const sb_attention_task *task, void *scratch,
                      float *out);
-    int (*gate)(const float *gu, int gelu, int64_t rows, int64_t f, float *y);
+    void (*gate)(const float *gu, int gelu, int64_t rows, int64_t f, float *y);
     int (*argmax)(const float *z, int64_t v, int64_t *id);
     int (*softmax_weights)(const float *z, float factor, int64_t v, int64_t *w);
     int (*log_probabilities)(const float *z, int64_t v, float *out);

@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import UnsupportedInput
-from samebits.numerics.values import PANEL, AttentionShape, HeadNorms, LayerCache, Rows, Weight
+from samebits.numerics.values import (
+    PANEL,
+    AttentionShape,
+    HeadNorms,
+    LayerCache,
+    RopeTable,
+    Rows,
+    Weight,
+)
 
 
 def fields(*names: str) -> tuple[tuple[str, Any], ...]:
@@ -65,17 +73,21 @@ MAX_HEAD = 1024
 """Widest head the C side takes."""
 
 
-def check_kind(array: NDArray[Any], dtype: type, shape: tuple[int, ...], what: str) -> None:
-    """Refuse an array that is not what the C side reads.
+def address_of(array: NDArray[Any], dtype: type, shape: tuple[int, ...], what: str) -> int:
+    """Give the address of an array that is exactly as expected; nothing is converted.
 
     Raises:
-        UnsupportedInput: Another dtype, shape or memory order.
+        UnsupportedInput: Another dtype, shape or memory order, or no columns at all.
     """
-    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+    is_laid_out = array.flags.c_contiguous and array.flags.aligned
+    if array.dtype != dtype or array.shape != shape or not is_laid_out or not shape[-1]:
+        order = "" if is_laid_out else ", not contiguous or not aligned"
+        wanted = shape if shape[-1] else (*shape[:-1], "at least 1")
         raise UnsupportedInput(
-            expected=f"{what} as C-contiguous {np.dtype(dtype).name} {shape}",
-            found=f"{array.dtype.name} {array.shape}",
+            expected=f"{what} as C-contiguous {np.dtype(dtype).name} {wanted}",
+            found=f"{array.dtype.name} {array.shape}{order}",
         )
+    return array.ctypes.data
 
 
 def make_c_weight(weight: Weight) -> CWeight:
@@ -86,14 +98,12 @@ def make_c_weight(weight: Weight) -> CWeight:
     """
     panels, dtype = -(-weight.num_outputs // PANEL), np.int16 if weight.bits == 16 else np.int8
     packed_shape = (panels, -(-weight.num_inputs // 2), PANEL, 2)
-    check_kind(weight.packed, dtype, packed_shape, "packed weights")
-    check_kind(weight.scale, np.float32, (panels * PANEL,), "scales")
-    if weight.bias is not None:
-        check_kind(weight.bias, np.float32, (weight.num_outputs,), "a bias")
     return CWeight(
-        weight.packed.ctypes.data,
-        weight.scale.ctypes.data,
-        None if weight.bias is None else weight.bias.ctypes.data,
+        address_of(weight.packed, dtype, packed_shape, "packed weights"),
+        address_of(weight.scale, np.float32, (panels * PANEL,), "scales"),
+        None
+        if weight.bias is None
+        else address_of(weight.bias, np.float32, (weight.num_outputs,), "a bias"),
         weight.num_outputs,
         weight.num_inputs,
         weight.bits,
@@ -119,38 +129,46 @@ def make_c_shape(shape: AttentionShape) -> CShape:
     )
 
 
-def make_c_norms(norms: HeadNorms) -> CHeadNorms:
+def make_c_norms(norms: HeadNorms, head_dim: int) -> CHeadNorms:
     """Describe head norms to the C side."""
-    return CHeadNorms(norms.query.ctypes.data, norms.key.ctypes.data, norms.eps)
-
-
-def make_c_rows(rows: Rows) -> CRows:
-    """Describe a step's rows to the C side.
-
-    Raises:
-        UnsupportedInput: An array of another dtype or shape (values.py, Rows).
-    """
-    num_rows, num_sequences = len(rows.positions), len(rows.starts) - 1
-    check_kind(rows.positions, np.int32, (num_rows,), "positions")
-    check_kind(rows.slots, np.int64, (num_rows,), "slots")
-    check_kind(rows.starts, np.int32, (num_sequences + 1,), "starts")
-    check_kind(rows.pages, np.int32, (num_sequences, rows.pages.shape[1]), "pages")
-    return CRows(
-        rows.positions.ctypes.data,
-        rows.slots.ctypes.data,
-        rows.starts.ctypes.data,
-        rows.pages.ctypes.data,
-        num_sequences,
-        rows.pages.shape[1],
+    return CHeadNorms(
+        address_of(norms.query, np.float32, (head_dim,), "a norm of query heads"),
+        address_of(norms.key, np.float32, (head_dim,), "a norm of key heads"),
+        norms.eps,
     )
 
 
-def make_c_cache(cache: LayerCache) -> CCache:
+def table_addresses(table: RopeTable, head_dim: int) -> tuple[int, int]:
+    """Give the addresses of cosines and sines, (positions, D/2) each."""
+    shape = (len(table.cos), head_dim // 2)
+    return (
+        address_of(table.cos, np.float32, shape, "cosines"),
+        address_of(table.sin, np.float32, shape, "sines"),
+    )
+
+
+def make_c_rows(rows: Rows) -> CRows:
+    """Describe a step's rows to the C side."""
+    num_rows, num_sequences, max_pages = len(rows.positions), len(rows.pages), rows.pages.shape[1]
+    return CRows(
+        address_of(rows.positions, np.int32, (num_rows,), "positions"),
+        address_of(rows.slots, np.int64, (num_rows,), "slots"),
+        address_of(rows.starts, np.int32, (num_sequences + 1,), "starts"),
+        address_of(rows.pages, np.int32, (num_sequences, max_pages), "pages"),
+        num_sequences,
+        max_pages,
+    )
+
+
+def make_c_cache(cache: LayerCache, shape: AttentionShape) -> CCache:
     """Describe one layer's cache to the C side."""
+    tokens, width = cache.page_tokens, shape.head_dim
+    pages = (len(cache.keys), shape.num_kv_heads)
+    panels = (*pages, tokens // PANEL, width // 2, PANEL, 2)
     return CCache(
-        cache.keys.ctypes.data,
-        cache.values.ctypes.data,
-        cache.key_exponents.ctypes.data,
-        cache.value_exponents.ctypes.data,
-        cache.page_tokens,
+        address_of(cache.keys, np.int16, panels, "cached keys"),
+        address_of(cache.values, np.int16, (*pages, tokens // 2, width, 2), "cached values"),
+        address_of(cache.key_exponents, np.int16, (*pages, tokens), "key exponents"),
+        address_of(cache.value_exponents, np.int16, (*pages, tokens), "value exponents"),
+        tokens,
     )
