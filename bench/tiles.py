@@ -2,8 +2,8 @@
 
     python -m bench.tiles [LIBRARY ...]
 
-Without arguments, the installed library. To compare tiles (docs/decisions/0003), build the library with
-other macros in level.c and name both. Each line is the better quartile of many calls.
+Without arguments, the installed library. To compare tiles (docs/decisions/0003), build the library
+with other macros in level.c and name both. Each line is the better quartile of many calls.
 """
 
 import sys

@@ -83,6 +83,7 @@ def generate(
     from samebits.cli.output_file import check_writable
     from samebits.cli.prompt import read_prompt_text
     from samebits.engine import SamplingParams
+    from samebits.errors import ConfigError
 
     asked: dict[str, Any] = {
         "temperature": temperature,
@@ -98,6 +99,8 @@ def generate(
         "logprobs": logprobs,
     }
     given = {name: value for name, value in asked.items() if value is not None}
+    if logprobs is not None and not as_json:
+        raise ConfigError(expected="--json with --logprobs", found="--logprobs alone")
     environment = read_environment()
     if receipt is not None:
         check_writable(receipt, "--receipt")

@@ -135,3 +135,9 @@ def test_a_misspelt_variable_is_refused_by_name() -> None:
 def test_an_unknown_level_is_refused() -> None:
     ended = start("pull", "no-such", environment={"SAMEBITS_MAX_ISA": "avx9"})
     assert_refused(ended, "SAMEBITS_MAX_ISA", "avx9", "avx2")
+
+
+def test_logprobs_that_would_be_shown_nowhere_are_refused(
+    raw_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert_refused(call(capsys, *generate_arguments(raw_model, "--logprobs", "3")), "--json")
