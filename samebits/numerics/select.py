@@ -31,6 +31,8 @@ MAX_THREADS = 1024
 """More are refused: nobody means them."""
 PROBE_S = 0.004
 """Time given to each candidate's probe."""
+LEAST_TURNS = 5
+"""Turns of the probe even where other work eats the time: one turn may be all waiting."""
 CLEARLY = 0.8
 """A lower level is taken only if it needs less than this share of the higher one's time."""
 
@@ -191,8 +193,9 @@ def time_kernels(sets: list[Kernels]) -> list[float]:
     weight = fill_weight(256, 576, 16, 1000)
     inputs = [np.ones((rows, 576), np.float32) for rows in (32, 1)]
     best = [[float("inf")] * len(inputs) for _ in sets]
-    deadline = time.perf_counter() + PROBE_S * len(sets)
-    while time.perf_counter() < deadline:
+    deadline, turns = time.perf_counter() + PROBE_S * len(sets), 0
+    while turns < LEAST_TURNS or time.perf_counter() < deadline:
+        turns += 1
         for times, kernels in zip(best, sets, strict=True):
             for i, x in enumerate(inputs):
                 start = time.perf_counter()
