@@ -199,14 +199,13 @@ class Engine:
             left = list(generations)
             while left:
                 for generation in list(left):
-                    while generation.events:
-                        yield generation.events.popleft()
-                    if generation.is_finished:
+                    news, is_finished = self.loop.take_news(generation)
+                    yield from news
+                    if is_finished:
                         left.remove(generation)
                         yield self.make_finished(generation)
                 if left:
-                    self.loop.check_under_way(left[0])
-                    self.loop.step()
+                    self.loop.advance(left[0])
 
     def make_finished(self, generation: Generation) -> FinishedEvent:
         """Give a finished request, with what served it."""
@@ -220,7 +219,8 @@ class Engine:
             RequestError: Empty, unknown ids, longer than the context or than the free pages.
         """
         self.check_open()
-        return np.concatenate(list(score_chunks(self.loop, token_ids)))
+        with self.loop.lock:
+            return np.concatenate(list(score_chunks(self.loop, token_ids)))
 
     @property
     def identity(self) -> ModelIdentity:
@@ -253,9 +253,10 @@ class Engine:
 
     def close(self) -> None:
         """Drop every request and the key-value cache."""
-        self.is_open = False
-        self.loop.reset()
-        self.loop.cache = ()
+        with self.loop.lock:
+            self.is_open = False
+            self.loop.reset()
+            self.loop.cache = ()
 
     def __enter__(self) -> "Engine":
         return self

@@ -8,6 +8,8 @@ from samebits.numerics.values import PANEL
 
 KV_BYTES = 2**30
 """Default size of the key-value pool, whatever memory the machine has."""
+MAX_SIZE = 2**30
+"""Largest size of anything here: more is a slip of the keyboard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +30,9 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("page_tokens", "kv_tokens", "max_rows", "chunk_tokens", "max_batch"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(expected=f"{name} >= 1", found=repr(value))
+            is_integer = isinstance(value, int) and not isinstance(value, bool)
+            if not is_integer or not 1 <= value <= MAX_SIZE:
+                raise ConfigError(expected=f"{name} from 1 to {MAX_SIZE}", found=repr(value))
         if self.page_tokens % PANEL:
             raise ConfigError(
                 expected=f"page_tokens a multiple of {PANEL}", found=str(self.page_tokens)

@@ -3,7 +3,6 @@
 Zero is a value and never means "not given": what was given is remembered in `asked`.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -15,7 +14,8 @@ MAX_STOPS = 16
 MAX_LOGPROBS = 20
 MAX_SEED = 2**64 - 1
 MIN_TEMPERATURE = 1e-30
-"""Below it, log2(e) / temperature leaves the range of binary32."""
+MAX_TEMPERATURE = 1e30
+"""Outside these, log2(e) / temperature leaves the range of binary32."""
 MAX_SHIFT = 1e6
 """Largest magnitude of a bias or penalty: added to a logit below 1e38 it cannot overflow."""
 MIN_REPETITION = 1e-6
@@ -30,7 +30,7 @@ def check_number(name: str, value: object, low: float, high: float, rule: str) -
     """Give a finite int or float in [low, high] back as a float; a bool is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise refuse(name, f"a number, {rule}", value)
-    if not math.isfinite(value) or not low <= value <= high:
+    if not low <= value <= high:  # false for NaN; an int beyond binary64 compares, too
         raise refuse(name, rule, value)
     return float(value)
 
@@ -167,8 +167,8 @@ class SamplingParams:
 
 def check_temperature(value: object) -> float:
     """Give a temperature back: 0, or large enough for binary32."""
-    rule = f"0 or at least {MIN_TEMPERATURE:g}"
-    checked = check_number("temperature", value, 0, math.inf, rule)
+    rule = f"0 or in [{MIN_TEMPERATURE:g}, {MAX_TEMPERATURE:g}]"
+    checked = check_number("temperature", value, 0, MAX_TEMPERATURE, rule)
     if 0 < checked < MIN_TEMPERATURE:
         raise refuse("temperature", rule, value)
     return checked

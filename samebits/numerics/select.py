@@ -113,8 +113,8 @@ def check_threads(threads: int) -> int:
     Raises:
         ConfigError: Below 1 or above MAX_THREADS.
     """
-    if not 1 <= threads <= MAX_THREADS:
-        raise ConfigError(expected=f"1 to {MAX_THREADS} threads", found=str(threads))
+    if type(threads) is not int or not 1 <= threads <= MAX_THREADS:
+        raise ConfigError(expected=f"1 to {MAX_THREADS} threads", found=repr(threads))
     return threads
 
 

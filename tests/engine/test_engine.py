@@ -1,6 +1,8 @@
 """The engine serves what can be served, refuses the rest by name, and keeps its books."""
 
+import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -320,3 +322,25 @@ def test_a_tokenizer_of_another_digest_shows_in_the_identity() -> None:
     engine.tokenizer = ByteTokenizer(digest=tagged_digest("other"))
     assert engine.identity.tokenizer != before.tokenizer
     assert engine.identity.weights == before.weights
+
+
+def test_callers_in_several_threads_get_the_bits_each_has_alone() -> None:
+    prompts = ["hello", "abcdef", "zzzzzzzz", "q" * 30]
+    with make_engine() as engine:
+        params = SamplingParams(max_tokens=12, ignore_eos=True)
+
+        def complete(prompt: str) -> object:
+            [completion] = engine.generate([prompt], params, receipt=True)
+            assert completion.receipt is not None
+            return completion.receipt.samples
+
+        alone = [complete(prompt) for prompt in prompts]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            with ThreadPoolExecutor(len(prompts)) as threads:
+                for _ in range(10):
+                    assert list(threads.map(complete, prompts)) == alone
+        finally:
+            sys.setswitchinterval(interval)
+        engine.check_integrity()

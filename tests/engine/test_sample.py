@@ -148,7 +148,7 @@ def test_a_tiny_temperature_takes_the_best_and_a_huge_one_any(u: int) -> None:
     logits = row(1, 1.001, -5, 1.001)
     tiny = draw(logits, SamplingParams(temperature=1e-6), u, reference)
     assert tiny in (1, 3)
-    huge = draw(logits, SamplingParams(temperature=1e300), u, reference)
+    huge = draw(logits, SamplingParams(temperature=1e30), u, reference)
     assert huge == u * 4 >> 64
     least = draw(logits, SamplingParams(temperature=1e-30), u, reference)
     assert least in (1, 3)
