@@ -5,6 +5,7 @@ unset. A SAMEBITS_ variable nobody reads is refused, since a misspelt cap would 
 """
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,14 +61,31 @@ def _read_max_isa(variables: Mapping[str, str]) -> str | None:
 
 def _read_cache_dir(variables: Mapping[str, str]) -> Path:
     chosen = variables.get("SAMEBITS_CACHE_DIR", "")
-    folder = Path(chosen).expanduser().absolute() if chosen else _find_user_cache(variables)
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(
-            expected="the cache to be a folder",
-            found=f"a file at {folder}",
-            remedy="Set SAMEBITS_CACHE_DIR to a folder you can write to.",
-        )
+    folder = _expand(chosen) if chosen else _find_user_cache(variables)
+    try:
+        is_other = not stat.S_ISDIR(folder.stat().st_mode)
+    except FileNotFoundError:
+        return folder
+    except OSError as error:
+        raise _refuse_cache(f"{folder}: {error.strerror or error}") from error
+    if is_other:
+        raise _refuse_cache(f"a file at {folder}")
     return folder
+
+
+def _expand(chosen: str) -> Path:
+    try:
+        return Path(chosen).expanduser().absolute()
+    except RuntimeError as error:
+        raise _refuse_cache(f"{chosen}, a home folder that does not exist") from error
+
+
+def _refuse_cache(found: str) -> ConfigError:
+    return ConfigError(
+        expected="the cache to be a folder",
+        found=found,
+        remedy="Set SAMEBITS_CACHE_DIR to a folder you can write to.",
+    )
 
 
 def _find_user_cache(variables: Mapping[str, str]) -> Path:

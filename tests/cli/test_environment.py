@@ -7,6 +7,7 @@ import pytest
 from samebits.cli.environment import ISA_LEVELS, read_environment
 from samebits.errors import ConfigError
 from samebits.numerics.native.kernels import LEVELS
+from tests.cli.command import assert_refused, start
 
 SOURCES = Path(__file__).parents[2] / "samebits"
 
@@ -43,6 +44,12 @@ def test_a_file_is_no_cache(tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(ConfigError, match="folder"):
         read_environment({"SAMEBITS_CACHE_DIR": str(file)})
+
+
+@pytest.mark.parametrize("folder", ["~no-such-user/x", "/" + "c" * 300])
+def test_a_cache_that_cannot_be_is_refused_by_name(folder: str) -> None:
+    ended = start("pull", "smollm2", environment={"SAMEBITS_CACHE_DIR": folder})
+    assert_refused(ended, folder, "SAMEBITS_CACHE_DIR")
 
 
 def test_every_unknown_variable_is_named() -> None:
