@@ -81,7 +81,7 @@ def generate(
     from samebits.cli.generation import Ask, run
     from samebits.cli.loading import load_engine
     from samebits.cli.output_file import check_writable
-    from samebits.cli.prompt import read_prompt_text
+    from samebits.cli.prompt import check_unicode, read_prompt_text
     from samebits.engine import SamplingParams
     from samebits.errors import ConfigError
 
@@ -101,6 +101,8 @@ def generate(
     given = {name: value for name, value in asked.items() if value is not None}
     if logprobs is not None and not as_json:
         raise ConfigError(expected="--json with --logprobs", found="--logprobs alone")
+    for text, option in [(system or "", "--system"), *((text, "--stop") for text in stop or ())]:
+        check_unicode(text, option)
     environment = read_environment()
     if receipt is not None:
         check_writable(receipt, "--receipt")

@@ -10,10 +10,10 @@ def read_prompt_text(argument: str) -> str:
     """Give the text; `-` reads standard input and drops one final line ending.
 
     Raises:
-        RequestError: It is empty or not UTF-8.
+        RequestError: It is empty, not UTF-8, or standard input cannot be read.
     """
     text = _read_stdin() if argument == "-" else argument
-    _check_unicode(text, "the prompt")
+    check_unicode(text, "the prompt")
     if not text:
         raise RequestError(
             expected="a prompt",
@@ -24,7 +24,7 @@ def read_prompt_text(argument: str) -> str:
 
 
 def _read_stdin() -> str:
-    data = sys.stdin.buffer.read()
+    data = _read_bytes()
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -36,7 +36,26 @@ def _read_stdin() -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _check_unicode(text: str, what: str) -> None:
+def _read_bytes() -> bytes:
+    try:
+        if sys.stdin is not None:
+            return sys.stdin.buffer.read()
+        found = "it is closed"
+    except OSError as error:
+        found = error.strerror or str(error)
+    raise RequestError(
+        expected="standard input to hold the prompt",
+        found=found,
+        remedy='Say it as an argument: samebits generate "Why is the sky blue?"',
+    )
+
+
+def check_unicode(text: str, what: str) -> None:
+    """Refuse an argument that held bytes of no text.
+
+    Raises:
+        RequestError: It holds a lone surrogate; says where.
+    """
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -64,14 +83,12 @@ def make_prompt(
             remedy="Use --raw.",
         )
     as_chat = has_template if chat is None else chat
-    if system is not None:
-        _check_unicode(system, "--system")
-        if not as_chat:
-            raise ConfigError(
-                expected="a chat for --system",
-                found="a raw prompt",
-                remedy="Put the text into the prompt, or use --chat with a chat model.",
-            )
+    if system is not None and not as_chat:
+        raise ConfigError(
+            expected="a chat for --system",
+            found="a raw prompt",
+            remedy="Put the text into the prompt, or use --chat with a chat model.",
+        )
     if not as_chat:
         return text
     messages = [] if system is None else [{"role": "system", "content": system}]
