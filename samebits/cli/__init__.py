@@ -2,8 +2,7 @@
 
 Parses, builds, calls and prints; it alone reads environment variables.
 Exit codes: 0 done; 1 verify found other bits; 2 bad input, or an output that takes nothing; 70 a
-bug of ours; 130 interrupted;
-141 the reader of our output went away.
+bug of ours; 130 interrupted; 141 the reader of our output went away.
 """
 
 import sys
