@@ -4,6 +4,7 @@ Nothing but headers is read until a weight is asked for.
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,8 @@ def open_model(path: Path) -> ModelFiles:
         ModelFileError: A file is missing, damaged, foreign or does not fit the config.
         ConfigError: The config needs what is not implemented; names the setting.
     """
-    if path.is_dir():
+    # Path.is_dir raises where a name is too long.
+    if os.path.isdir(path):
         return _open_folder(path)
     if path.suffix == ".safetensors":
         raise ModelFileError(

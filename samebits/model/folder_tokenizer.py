@@ -8,10 +8,14 @@ from typing import Any
 import tokenizers
 
 from samebits.errors import ModelFileError
+from samebits.model.border import refuse_failures
 from samebits.model.gguf_tokenizer import END_TEXTS
 from samebits.model.json_file import parse_json, read_json, read_text_bytes
 from samebits.model.template import SOURCE_LIMIT_CHARS
 from samebits.model.tokenizer import Spelling, Tokenizer, Vocabulary
+
+# Of BPE, and of Unigram.
+_LOTS = ("dropout", "alpha", "nbest_size")
 
 
 def make_folder_tokenizer(path: Path, vocab_size: int | None = None) -> Tokenizer:
@@ -24,6 +28,7 @@ def make_folder_tokenizer(path: Path, vocab_size: int | None = None) -> Tokenize
     raw = read_text_bytes(file)
     table = parse_json(raw, str(file))
     backend = _load_backend(raw, str(file))
+    _check_certain(table, str(file))
     added = _added_tokens(table)
     special = {place for place, entry in added.items() if entry.get("special")}
     bos_id, eos_id, end_ids = _special_ids(path, backend)
@@ -49,12 +54,13 @@ def read_folder_template(path: Path) -> str | None:
     """
     file = path / "chat_template.jinja"
     if file.exists():
-        if file.stat().st_size > 4 * SOURCE_LIMIT_CHARS:
+        raw = read_text_bytes(file)
+        if len(raw) > 4 * SOURCE_LIMIT_CHARS:
             raise ModelFileError(
                 expected=f"at most {SOURCE_LIMIT_CHARS} characters in {file}", found="more"
             )
         try:
-            return file.read_text(encoding="utf-8")
+            return raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ModelFileError(expected=f"UTF-8 in {file}", found=str(error)) from error
     return _template_in(_read_optional(path / "tokenizer_config.json"), path)
@@ -63,8 +69,9 @@ def read_folder_template(path: Path) -> str | None:
 def _template_in(config: Mapping[str, Any], path: Path) -> str | None:
     source = config.get("chat_template")
     if isinstance(source, list):
-        named = {one.get("name"): one.get("template") for one in source if isinstance(one, Mapping)}
-        source = named.get("default", named)
+        entries = [one for one in source if isinstance(one, Mapping)]
+        defaults = [one.get("template") for one in entries if one.get("name") == "default"]
+        source = defaults[-1] if defaults else source
     if source is not None and not isinstance(source, str):
         raise ModelFileError(
             expected=f"a chat_template, or a default one, in {path / 'tokenizer_config.json'}",
@@ -74,13 +81,25 @@ def _template_in(config: Mapping[str, Any], path: Path) -> str | None:
 
 
 def _load_backend(raw: bytes, where: str) -> tokenizers.Tokenizer:
-    try:
+    with refuse_failures(ModelFileError, f"a tokenizer in {where}"):
         backend = tokenizers.Tokenizer.from_buffer(raw)
-    except ValueError as error:
-        raise ModelFileError(expected=f"a tokenizer in {where}", found=f"{error!s:.200}") from error
-    backend.no_truncation()
-    backend.no_padding()
+        backend.no_truncation()
+        backend.no_padding()
     return backend
+
+
+def _check_certain(table: Mapping[str, Any], where: str) -> None:
+    """Refuse to draw lots: with one of these, the same text has other ids each time."""
+    model = table.get("model")
+    if not isinstance(model, Mapping):
+        return
+    for key in _LOTS:
+        if model.get(key):
+            raise ModelFileError(
+                expected=f"{key} null or 0 in the model of {where}",
+                found=f"{key} {model[key]!r:.100}",
+                remedy="It makes encoding random, for training: set it to null.",
+            )
 
 
 def _added_tokens(table: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
@@ -136,7 +155,11 @@ def _special_ids(
 
 def _named_id(token: Any, backend: tokenizers.Tokenizer) -> int | None:
     text = token.get("content") if isinstance(token, Mapping) else token
-    return backend.token_to_id(text) if isinstance(text, str) else None
+    if not isinstance(text, str):
+        return None
+    with refuse_failures(ModelFileError, "bos_token and eos_token that UTF-8 can carry"):
+        place: int | None = backend.token_to_id(text)
+    return place
 
 
 def _as_ids(value: Any, path: Path) -> list[int]:

@@ -20,10 +20,13 @@ from tokenizers import (
 
 from samebits.errors import ModelFileError
 from samebits.model import tokenizer as ours
+from samebits.model.border import refuse_failures
 from samebits.model.pre_tokenizer import PRE_TOKENIZERS
 from samebits.model.settings import Settings
 
 _UNKNOWN, _CONTROL, _USER = 2, 3, 4
+# Merges are sought in every half of a token: quadratic in its length.
+_MAX_TOKEN_CHARS = 1000
 _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 
 END_TEXTS = frozenset(
@@ -98,6 +101,12 @@ def _take_pieces(settings: Settings, where: str) -> _Pieces:
             expected=f"{len(tokens)} numbers in tokenizer.ggml.token_type in {where}",
             found=_name(kinds),
         )
+    longest = max(tokens, key=len)
+    if len(longest) > _MAX_TOKEN_CHARS:
+        raise ModelFileError(
+            expected=f"tokens of at most {_MAX_TOKEN_CHARS} characters in {where}",
+            found=f"{len(longest)} characters, beginning {longest[:20]!r}",
+        )
     vocab = {token: place for place, token in enumerate(tokens)}
     if len(vocab) != len(tokens):
         twice = next(token for place, token in enumerate(tokens) if vocab[token] != place)
@@ -117,7 +126,8 @@ def _make_byte_level(settings: Settings, pieces: _Pieces, where: str) -> _Built:
     settings.require("tokenizer.ggml.add_space_prefix", False)
     settings.take("tokenizer.ggml.scores")
     merges = _take_merges(settings, pieces.vocab, where)
-    model = models.BPE(vocab=pieces.vocab, merges=merges, ignore_merges=pre.ignore_merges)
+    with refuse_failures(ModelFileError, f"a vocabulary and merges of BPE in {where}"):
+        model = models.BPE(vocab=pieces.vocab, merges=merges, ignore_merges=pre.ignore_merges)
     backend = Tokenizer(model)
     backend.pre_tokenizer = pre.make()
     if pre.normalizer is not None:
@@ -156,13 +166,16 @@ def _make_sentencepiece(settings: Settings, pieces: _Pieces, where: str) -> _Bui
         )
     has_prefix = settings.take_bool("tokenizer.ggml.add_space_prefix", True)
     unknown = settings.take_int("tokenizer.ggml.unknown_token_id", 0, least=0)
-    model = models.BPE(
-        vocab=pieces.vocab,
-        merges=merges_from_scores(pieces.vocab, scores.tolist()),
-        unk_token=_token_at(pieces, unknown, where),
-        fuse_unk=True,
-        byte_fallback=True,
-    )
+    merges = merges_from_scores(pieces.vocab, scores.tolist())
+    unk_token = _token_at(pieces, unknown, where)
+    with refuse_failures(ModelFileError, f"a vocabulary and scores of BPE in {where}"):
+        model = models.BPE(
+            vocab=pieces.vocab,
+            merges=merges,
+            unk_token=unk_token,
+            fuse_unk=True,
+            byte_fallback=True,
+        )
     backend = Tokenizer(model)
     replace = normalizers.Replace(" ", _SPACE)
     prepend = normalizers.Prepend(_SPACE)
@@ -216,7 +229,8 @@ def _finish(built: _Built, settings: Settings, pieces: _Pieces, where: str) -> o
 def _add_marked(backend: Tokenizer, tokens: list[str], is_special: bool) -> None:
     """Have tokens matched in the text as they stand; in one call, for each builds the matcher."""
     added = [AddedToken(token, special=is_special, normalized=False) for token in tokens]
-    (backend.add_special_tokens if is_special else backend.add_tokens)(added)
+    with refuse_failures(ModelFileError, "control and user-defined tokens that can be matched"):
+        (backend.add_special_tokens if is_special else backend.add_tokens)(added)
 
 
 def _set_frame(
@@ -229,9 +243,21 @@ def _set_frame(
     before = [] if bos_id is None or not add_bos else [(pieces.tokens[bos_id], bos_id)]
     after = [] if eos_id is None or not add_eos else [(pieces.tokens[eos_id], eos_id)]
     if before or after:
+        for token, place in [*before, *after]:
+            _check_frame(token, place)
         frame = [*(token for token, _ in before), "$A", *(token for token, _ in after)]
-        built.backend.post_processor = processors.TemplateProcessing(
-            single=frame, pair=None, special_tokens=[*before, *after]
+        with refuse_failures(ModelFileError, "tokens bos and eos that can stand around a text"):
+            built.backend.post_processor = processors.TemplateProcessing(
+                single=frame, pair=None, special_tokens=[*before, *after]
+            )
+
+
+def _check_frame(token: str, place: int) -> None:
+    """Refuse names that a template of the library would read as a placeholder or a type."""
+    if not token or token.startswith("$") or ":" in token or any(map(str.isspace, token)):
+        raise ModelFileError(
+            expected="tokens bos and eos without $ in front, without : and without spaces",
+            found=f"{token!r:.200} with id {place}",
         )
 
 

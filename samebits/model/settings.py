@@ -4,7 +4,7 @@ A setting nobody reads may change the mathematics; it is refused by name. Used a
 metadata and for a config.json.
 """
 
-import math
+import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -70,7 +70,8 @@ class Settings:
             ConfigError: It is absent without a default, of another type, or not above zero.
         """
         value = self._take_or(key, default)
-        if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
+        # An int is compared before it is made a float, which one of 400 digits cannot be.
+        if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
             raise self._wrong(key, "a finite number above 0", value)
         return float(value)
 

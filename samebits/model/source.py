@@ -69,10 +69,15 @@ def resolve_model(
     if name == SMOLLM2.name or name.startswith("hf:"):
         return pull(name, cache_dir, progress)
     path = expand(name)
-    if not path.exists():
+    try:
+        path.stat()
+    except (OSError, ValueError) as error:
+        is_absent = isinstance(error, FileNotFoundError)
+        reason = "no such path" if is_absent else getattr(error, "strerror", "no path")
         raise ConfigError(
-            expected='a path, "smollm2" or "hf:owner/name" as model', found=f"no such path: {name}"
-        )
+            expected='a path, "smollm2" or "hf:owner/name" as model',
+            found=f"{reason}: {name!r:.200}",
+        ) from error
     return path
 
 

@@ -57,8 +57,9 @@ class ChatTemplate:
         self.digest = f"sha256:{hashlib.sha256(named).hexdigest()}"
         try:
             self._template = _make_environment().from_string(source)
-        except (TemplateError, RecursionError) as error:
-            raise ModelFileError(expected="a jinja2 chat template", found=str(error)) from error
+        except (*_FAILURES, SyntaxError, RecursionError, MemoryError) as error:
+            found = f"{type(error).__name__}: {error!s:.200}"
+            raise ModelFileError(expected="a jinja2 chat template", found=found) from error
 
     def render(
         self,

@@ -14,6 +14,7 @@ from enum import Enum
 import tokenizers
 
 from samebits.errors import UnsupportedInput
+from samebits.model.border import refuse_failures
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
@@ -92,10 +93,12 @@ class Tokenizer:
         Names of control tokens in the text become these tokens.
 
         Raises:
-            UnsupportedInput: The text holds a lone surrogate, which no encoding can carry.
+            UnsupportedInput: The text holds a lone surrogate, which no encoding can carry, or the
+                model's tokenizer fails on it.
         """
         check_text(text)
-        ids: list[int] = self._backend.encode(text, add_special_tokens=add_special).ids
+        with refuse_failures(UnsupportedInput, "text that the model's tokenizer can encode"):
+            ids: list[int] = self._backend.encode(text, add_special_tokens=add_special).ids
         return ids
 
     def decode(self, ids: Iterable[int], skip_special: bool = True) -> str:
@@ -132,7 +135,8 @@ class Tokenizer:
 
     def token_text(self, token_id: int) -> str:
         """Write a token as its vocabulary does, for templates and reports; empty for padding."""
-        return self._backend.id_to_token(token_id) or ""
+        with refuse_failures(UnsupportedInput, "a token id that the model's tokenizer can spell"):
+            return self._backend.id_to_token(token_id) or ""
 
     @property
     def strips_space(self) -> bool:

@@ -62,6 +62,12 @@ def drop(name: str) -> Callable[[GgufBytes], object]:
     return change
 
 
+def frame(file: GgufBytes, bos: str) -> None:
+    spoil("tokenizer.ggml.tokens", [bos, *PIECES[1:]])(file)
+    spoil("tokenizer.ggml.add_bos_token", True)(file)
+
+
+FACTOR = "llama.rope.scaling.factor"
 NAN = np.full(WIDTH, np.nan, dtype=np.float32).tobytes()
 Q = "blk.0.attn_q.weight"
 
@@ -119,6 +125,21 @@ RULES: dict[str, tuple[Callable[[GgufBytes], object], str]] = {
     "heads uneven": (spoil("llama.attention.head_count_kv", 3), "multiple of 3"),
     "eps NaN": (spoil("llama.attention.layer_norm_rms_epsilon", float("nan")), "epsilon"),
     "eps negative": (spoil("llama.attention.layer_norm_rms_epsilon", -1e-5), "epsilon"),
+    "rope factor of none": (
+        lambda file: (spoil("llama.rope.scaling.type", "none")(file), spoil(FACTOR, 4.0)(file)),
+        "rope.scaling.factor",
+    ),
+    "rope factor above binary32": (
+        lambda file: file.replace(FACTOR, struct.pack("<Id", 12, 1e300)),
+        "rope factor",
+    ),
+    "eps above 1": (spoil("llama.attention.layer_norm_rms_epsilon", 2.0), "norm_eps"),
+    "theta": (spoil("llama.rope.freq_base", 0.5), "rope theta"),
+    "context": (spoil("llama.context_length", 2**20 + 1), "context length.*lower"),
+    "bos placeholder": (lambda file: frame(file, "$A"), r"'\$A'"),
+    "bos typed": (lambda file: frame(file, "<s>:1"), "'<s>:1'"),
+    "bos spaced": (lambda file: frame(file, "<s> "), "'<s> '"),
+    "token long": (spoil("tokenizer.ggml.tokens", [*PIECES[:-1], "a" * 1001]), "1001 characters"),
     "rope scaling": (spoil("llama.rope.scaling.type", "yarn"), "yarn"),
     "rope part": (spoil("llama.rope.dimension_count", 4), "dimension_count"),
     "tokens": (spoil("tokenizer.ggml.tokens", [1, 2]), "tokenizer.ggml.tokens"),
@@ -159,7 +180,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
         refusal(path)
 
 
-@pytest.mark.parametrize("name", ["missing.gguf", "."])
+@pytest.mark.parametrize("name", ["missing.gguf", ".", "a" * 5000])
 def test_what_is_no_file_is_refused(name: str, tmp_path: Path) -> None:
     refusal(tmp_path / name)
 

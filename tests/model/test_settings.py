@@ -33,6 +33,7 @@ WRONG: dict[str, Callable[[Settings], object]] = {
     "int above": lambda settings: settings.take_int("n", most=2),
     "int absent": lambda settings: settings.take_int("gone"),
     "int null": lambda settings: settings.take_int("null"),
+    "float of 400 digits": lambda settings: Settings({"n": 10**400}, "the test").take_float("n"),
     "float of bool": lambda settings: settings.take_float("on"),
     "bool of int": lambda settings: settings.take_bool("n", False),
     "text of int": lambda settings: settings.take_text("n"),

@@ -288,3 +288,10 @@ def test_no_network_and_no_such_model_are_told_apart(hub: Hub, tmp_path: Path) -
         pull("hf:me/other", tmp_path, base_url=hub.url)
     with pytest.raises(ModelFileError, match=r"refused.*Is there a network"):
         pull("hf:me/tiny", tmp_path, base_url="http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a/" * 5000, "nul\0x", "no/such/model"])
+def test_what_can_be_no_path_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="as model") as caught:
+        resolve_model(name, tmp_path)
+    assert len(str(caught.value)) < 400

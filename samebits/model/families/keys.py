@@ -82,6 +82,8 @@ _GENERATION = frozenset(
 HARMLESS_IN_FOLDER = _TRAINING | _TOKEN_IDS | _ORIGIN | _OUTPUTS | _GENERATION
 """Keys of config.json that no family needs to read."""
 
+_KINDS = {"full_attention": False, "sliding_attention": True}
+
 
 def check_folder(settings: Settings) -> None:
     """Refuse what is left in a config.json after a family has taken its settings.
@@ -106,14 +108,17 @@ def take_window_layers(settings: Settings, num_layers: int) -> tuple[bool, ...] 
     kinds = settings.take("layer_types")
     if kinds is None:
         return None
-    known = {"full_attention": False, "sliding_attention": True}
     is_list = isinstance(kinds, list)
-    if not is_list or len(kinds) != num_layers or any(kind not in known for kind in kinds):
+    if not is_list or len(kinds) != num_layers or not all(_is_kind(kind) for kind in kinds):
         raise ConfigError(
-            expected=f"{num_layers} layer_types of {' or '.join(known)} in {settings.where}",
+            expected=f"{num_layers} layer_types of {' or '.join(_KINDS)} in {settings.where}",
             found=f"{kinds!r:.200}",
         )
-    return tuple(known[kind] for kind in kinds)
+    return tuple(_KINDS[kind] for kind in kinds)
+
+
+def _is_kind(kind: object) -> bool:
+    return isinstance(kind, str) and kind in _KINDS
 
 
 def take_head_dim(settings: Settings, width: int, num_heads: int) -> int:

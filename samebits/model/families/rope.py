@@ -102,6 +102,13 @@ def rope_from_gguf(
     is_linear = settings.take("rope.scaling.type") == "linear"
     old_factor = settings.take_float("rope.scale_linear", 1.0)
     factor = settings.take_float("rope.scaling.factor", old_factor)
+    has_type = settings.take("rope.scaling.type") is not None
+    if factor != 1.0 and ((has_type and not is_linear) or _GGUF_FACTORS in tensors):
+        raise ConfigError(
+            expected=f"rope.scaling.factor 1 without linear scaling in {settings.where}",
+            found=str(factor),
+            remedy="The file contradicts itself: name linear as rope.scaling.type, or no factor.",
+        )
     if _GGUF_FACTORS in tensors:
         return _llama3_from_factors(tensors[_GGUF_FACTORS], head_dim, theta, is_linear)
     if factor == 1.0:
