@@ -1,5 +1,6 @@
 """A tokenizer and a chat template from the files of a Hugging Face folder."""
 
+import base64
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ def make_folder_tokenizer(path: Path, vocab_size: int | None = None) -> Tokenize
     file = path / "tokenizer.json"
     raw = read_text_bytes(file)
     table = parse_json(raw, str(file))
+    _check_charsmaps(table.get("normalizer"), str(file))
     backend = _load_backend(raw, str(file))
     _check_certain(table, str(file))
     added = _added_tokens(table)
@@ -86,6 +88,25 @@ def _load_backend(raw: bytes, where: str) -> tokenizers.Tokenizer:
         backend.no_truncation()
         backend.no_padding()
     return backend
+
+
+def _check_charsmaps(normalizer: Any, where: str) -> None:
+    """Refuse tables that claim more bytes than they have: the library would allocate them."""
+    if not isinstance(normalizer, Mapping):
+        return
+    parts = normalizer.get("normalizers")
+    for part in parts if isinstance(parts, list) else ():
+        _check_charsmaps(part, where)
+    text = normalizer.get("precompiled_charsmap")
+    if isinstance(text, str):
+        try:
+            raw = base64.b64decode(text, validate=True)
+        except ValueError:
+            raw = b""
+        if not 4 <= 4 + int.from_bytes(raw[:4], "little") <= len(raw):
+            raise ModelFileError(
+                expected=f"a whole precompiled_charsmap in {where}", found=f"{text!r:.100}"
+            )
 
 
 def _check_certain(table: Mapping[str, Any], where: str) -> None:

@@ -1,6 +1,7 @@
 """JSON objects from files of strangers."""
 
 import json
+import re
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from samebits.errors import ModelFileError
 
 _LIMIT_BYTES = 256 << 20
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -41,13 +43,16 @@ def read_text_bytes(path: Path) -> bytes:
 
 
 def parse_json(raw: bytes, where: str) -> dict[str, Any]:
-    """Parse one JSON object whose keys differ.
+    """Parse one JSON object whose keys differ and whose texts UTF-8 can carry.
 
     Raises:
         ModelFileError: It is something else; says where it goes wrong.
     """
     try:
         value = json.loads(raw.decode("utf-8"), object_pairs_hook=_as_object)
+        if _SURROGATE.search(raw):
+            # A half of a pair has no UTF-8: not even an error could print it.
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ModelFileError(expected=f"JSON in {where}", found=f"{error!s:.200}") from error
     if not isinstance(value, dict):
