@@ -159,9 +159,10 @@ def _make_sentencepiece(settings: Settings, pieces: _Pieces, where: str) -> _Bui
     settings.require("tokenizer.ggml.remove_extra_whitespaces", False)
     settings.take("tokenizer.ggml.merges")
     scores = settings.take("tokenizer.ggml.scores")
-    if not isinstance(scores, np.ndarray) or scores.shape != (len(pieces.tokens),):
+    is_array = isinstance(scores, np.ndarray) and scores.shape == (len(pieces.tokens),)
+    if not is_array or np.isnan(scores).any():
         raise ModelFileError(
-            expected=f"{len(pieces.tokens)} numbers in tokenizer.ggml.scores in {where}",
+            expected=f"{len(pieces.tokens)} numbers, no NaN, in tokenizer.ggml.scores in {where}",
             found=_name(scores),
         )
     has_prefix = settings.take_bool("tokenizer.ggml.add_space_prefix", True)

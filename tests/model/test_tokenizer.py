@@ -269,3 +269,9 @@ def test_an_id_that_pads_the_model_spells_nothing() -> None:
     backend = Backend(BPE(vocab={"a": 0}, merges=[]))
     tokenizer = Tokenizer(backend, vocabulary, digest="sha256:", vocab_size=64)
     assert tokenizer.decode([0, 63, 0]) == "aa"
+
+
+def test_scores_that_have_no_order_are_refused() -> None:
+    scores = np.array([0.0] * 267 + [np.nan], dtype=np.float32)
+    with pytest.raises(ModelFileError, match=r"no NaN, in tokenizer\.ggml\.scores"):
+        sentencepiece(scores=scores)
