@@ -155,6 +155,8 @@ def report(ask: Ask, following: Following, model: str, *, streams: bool) -> None
     if ask.receipt is not None and done.receipt is not None:
         write_atomically(ask.receipt, done.receipt.to_json())
         print(f"receipt: {ask.receipt}, {done.receipt.digest}", file=sys.stderr)
+    if done.params_in_force["seed"].origin == "drawn":
+        print(f"seed: {done.params_in_force['seed'].value}, drawn", file=sys.stderr)
     print_rates(following, len(done.prompt_ids))
 
 
@@ -167,13 +169,13 @@ def print_outputs(outputs: list[dict[str, Any]]) -> None:
 
 
 def print_rates(following: Following, num_prompt_tokens: int) -> None:
-    """Print tokens a second."""
+    """Print tokens a second; the first token of a sample comes with the prefill."""
     times = following.timings(num_prompt_tokens)
-    print(
-        f"prefill {num_prompt_tokens} tokens, {times['prefill_tokens_s']:.1f}/s; "
-        f"decode {len(following.events)} tokens, {times['decode_tokens_s']:.1f}/s",
-        file=sys.stderr,
-    )
+    parts = [f"prefill: {num_prompt_tokens} tokens, {times['prefill_tokens_s']:.1f}/s"]
+    if times["decode_tokens_s"]:
+        num_tokens = len(following.events)
+        parts.append(f"decode: {num_tokens} tokens, {times['decode_tokens_s']:.1f}/s")
+    print("; ".join(parts), file=sys.stderr)
 
 
 def print_json(following: Following, model: str) -> None:

@@ -6,9 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def show_progress(
-    label: str, *, has_time_left: bool = False
-) -> Iterator[Callable[[float, str], None]]:
+def show_progress(label: str, *, has_clock: bool = False) -> Iterator[Callable[[float, str], None]]:
     """Give a function to call with the share done, in [0, 1], and what is under way."""
     if not sys.stderr.isatty():
         yield lambda _fraction, _label: None
@@ -19,12 +17,12 @@ def show_progress(
         Progress,
         TaskProgressColumn,
         TextColumn,
-        TimeRemainingColumn,
+        TimeElapsedColumn,
     )
 
     columns = [TextColumn("{task.description}"), BarColumn(bar_width=24), TaskProgressColumn()]
-    if has_time_left:
-        columns.append(TimeRemainingColumn(compact=True))
+    if has_clock:
+        columns.append(TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=1.0)
 

@@ -67,7 +67,14 @@ def read_receipt(path: Path) -> "Receipt":
         raise RecordCorrupt(
             expected=f"a receipt of at most {LARGEST_RECEIPT_BYTES} bytes", found="more"
         )
-    return Receipt.from_json(data)
+    try:
+        return Receipt.from_json(data)
+    except RecordCorrupt as error:
+        raise RecordCorrupt(
+            expected=f"an unchanged receipt in {path}: {error.expected}",
+            found=error.found,
+            remedy=error.remedy,
+        ) from error
 
 
 def print_verdict(claimed: "Receipt", differences: "list[Difference]") -> None:

@@ -241,3 +241,14 @@ def test_a_reader_that_goes_away_is_no_error_to_report(raw_model: Path) -> None:
     assert process.wait(60) == 141
     assert "Broken" not in complaint
     assert "Traceback" not in complaint
+
+
+def test_a_drawn_seed_is_told_and_gives_the_same_text_again(
+    raw_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = call(capsys, *generate_arguments(raw_model, "--temperature", "1"))
+    [line] = [line for line in drawn.err.splitlines() if line.startswith("seed: ")]
+    seed = line.removeprefix("seed: ").removesuffix(", drawn")
+    given = call(capsys, *generate_arguments(raw_model, "--temperature", "1", "--seed", seed))
+    assert given.out == drawn.out
+    assert "seed: " not in given.err
