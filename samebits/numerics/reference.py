@@ -341,7 +341,7 @@ def softmax_weights(logits: F32, factor: np.float32) -> I64:
 
 
 def natural_log(x: np.float64) -> np.float64:
-    """Take the logarithm of a positive binary64 number by a fixed series; error below 1e-15."""
+    """Take the logarithm of a positive binary64 number by a fixed series, to a few last bits."""
     mantissa, exponent = np.frexp(x)
     if mantissa < 0.7071067811865476:
         mantissa, exponent = mantissa * 2.0, exponent - 1

@@ -1,13 +1,15 @@
 """Qwen 2 and 2.5: Llama with biases on q, k and v."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from samebits.model.config import Activation, ModelConfig
 from samebits.model.families.family import FOLDER_LAYER, Family
 from samebits.model.families.keys import check_folder, take_window_layers
-from samebits.model.families.rope import rope_from_folder, rope_from_gguf
-from samebits.model.families.shape import shape_from_folder, shape_from_gguf
+from samebits.model.families.llama import config_from_gguf as llama_from_gguf
+from samebits.model.families.rope import rope_from_folder
+from samebits.model.families.shape import shape_from_folder
 from samebits.model.settings import Settings
 from samebits.model.tensor import RowSource
 
@@ -42,18 +44,7 @@ def config_from_gguf(settings: Settings, tensors: Mapping[str, RowSource]) -> Mo
     Raises:
         ConfigError: A setting is wrong, unknown or not implemented.
     """
-    shape = shape_from_gguf(settings, tensors)
-    rope = rope_from_gguf(settings, tensors, shape.head_dim)
-    settings.check_all_taken()
-    return ModelConfig(
-        family="qwen2",
-        **shape._asdict(),
-        activation=Activation.SILU,
-        rope=rope,
-        attention_scale=shape.head_dim**-0.5,
-        attention_bias=True,
-        tied_head="output.weight" not in tensors,
-    )
+    return replace(llama_from_gguf(settings, tensors), family="qwen2", attention_bias=True)
 
 
 def config_from_folder(settings: Settings) -> ModelConfig:

@@ -1,13 +1,15 @@
 """Qwen 3: no biases, a norm on each head of q and k."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from samebits.model.config import Activation, ModelConfig
 from samebits.model.families.family import FOLDER_LAYER, Family
 from samebits.model.families.keys import check_folder
+from samebits.model.families.llama import config_from_gguf as llama_from_gguf
 from samebits.model.families.qwen2 import take_qwen_window
-from samebits.model.families.rope import rope_from_folder, rope_from_gguf
-from samebits.model.families.shape import shape_from_folder, shape_from_gguf
+from samebits.model.families.rope import rope_from_folder
+from samebits.model.families.shape import shape_from_folder
 from samebits.model.settings import Settings
 from samebits.model.tensor import RowSource
 
@@ -20,18 +22,7 @@ def config_from_gguf(settings: Settings, tensors: Mapping[str, RowSource]) -> Mo
     Raises:
         ConfigError: A setting is wrong, unknown or not implemented.
     """
-    shape = shape_from_gguf(settings, tensors)
-    rope = rope_from_gguf(settings, tensors, shape.head_dim)
-    settings.check_all_taken()
-    return ModelConfig(
-        family="qwen3",
-        **shape._asdict(),
-        activation=Activation.SILU,
-        rope=rope,
-        attention_scale=shape.head_dim**-0.5,
-        qk_norm=True,
-        tied_head="output.weight" not in tensors,
-    )
+    return replace(llama_from_gguf(settings, tensors), family="qwen3", qk_norm=True)
 
 
 def config_from_folder(settings: Settings) -> ModelConfig:
