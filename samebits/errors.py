@@ -7,6 +7,7 @@
     ├── RequestError         one request cannot be served
     │   ├── RequestTooLong
     │   └── UnknownParameter
+    ├── TargetError          an audited model or endpoint does not answer
     ├── LockMismatch         the environment is not the locked one
     ├── RecordCorrupt        a saved thing does not match its digest or format
     └── InvariantBroken      our own promise failed: a bug, report it
@@ -57,6 +58,10 @@ class RequestTooLong(RequestError):
 
 class UnknownParameter(RequestError):
     """Refuse a parameter nobody reads."""
+
+
+class TargetError(SamebitsError):
+    """Report that an audited model or endpoint does not answer, or not in its protocol."""
 
 
 class LockMismatch(SamebitsError):
