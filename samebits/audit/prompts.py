@@ -51,8 +51,8 @@ def name_texts(letter: str, texts: Sequence[str]) -> tuple[AuditPrompt, ...]:
 def load_prompts_file(path: Path) -> PromptSet:
     """Read a user's prompts; companions are the built-in ones.
 
-    A file named .jsonl or .json holds one JSON object a line: `prompt` (a text) or `messages` (a list
-    of {role, content}), and, if wanted, `id` and `answer`. Any other holds one prompt a line.
+    A file named .jsonl or .json holds one JSON object a line: `prompt` (a text) or `messages` (a
+    list of {role, content}), and, if wanted, `id` and `answer`. Any other holds one prompt a line.
 
     Raises:
         ConfigError: It cannot be read, is empty, or a line is no prompt; names the line.
@@ -122,6 +122,7 @@ class Refuse:
         self.place = f"line {number} of {path}"
 
     def __call__(self, expected: str, found: str) -> ConfigError:
+        """Make one."""
         return ConfigError(expected=f"{self.place}: {expected}", found=found)
 
 

@@ -38,6 +38,16 @@ def read_environment(variables: Mapping[str, str] = os.environ) -> Environment:
     return Environment(max_isa=_read_max_isa(variables), cache_dir=_read_cache_dir(variables))
 
 
+def read_variables() -> Mapping[str, str]:
+    """Give all variables as they are now: what a child process starts from."""
+    return dict(os.environ)
+
+
+def read_key(name: str, variables: Mapping[str, str] = os.environ) -> str | None:
+    """Give an API key from the variable of that name; None if it is not set or empty."""
+    return variables.get(name) or None
+
+
 def _check_names(variables: Mapping[str, str]) -> None:
     unknown = sorted(x for x in variables if x.startswith(_PREFIX) and x not in _KNOWN)
     if unknown:
