@@ -139,6 +139,16 @@ class Tokenizer:
             return self._backend.id_to_token(token_id) or ""
 
     @property
+    def spelling(self) -> Spelling:
+        """How its pieces spell bytes."""
+        return self._vocabulary.spelling
+
+    def to_json(self) -> str:
+        """Spell the encoder as tokenizer.json; what decodes is not in it."""
+        text: str = self._backend.to_str()
+        return text
+
+    @property
     def strips_space(self) -> bool:
         """Whether decoding takes off the one space that encoding put in front."""
         return self._vocabulary.strips_space
