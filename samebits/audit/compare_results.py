@@ -1,0 +1,125 @@
+"""What a comparison of two records found, as plain values: the reports read only this."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from samebits.audit.results import Rate, Verdict
+from samebits.lock.compare import Difference
+
+
+class Footing(StrEnum):
+    """Whether a difference between two records can have one cause."""
+
+    EQUAL = "made under equal conditions"
+    UNEQUAL = "not made under equal conditions"
+    NOTHING = "nothing in common to compare"
+
+
+class ScoreVerdict(StrEnum):
+    """How the right answers of two records compare."""
+
+    SAME_ITEMS = "the same items are right"
+    EQUAL_MEANS = "equal means, but different items"
+    DIFFERENT = "different items and different means"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptComparison:
+    """One prompt under one condition; every answer of A against every answer of B."""
+
+    prompt: str
+    """Id."""
+    num_a: int
+    """Answers, without missing ones, here and below."""
+    num_b: int
+    first_token: int | None
+    """Earliest token, from 0, that differs across; None if none does."""
+    bits_differ: bool | None
+    """Whether bits differ across, up to the first token that does; None: not reported."""
+    first_bits: int | None
+    """Earliest step, from 0, whose bits differ across."""
+    a_repeats: bool | None
+    """Whether A's answers agree among themselves in tokens; None if there is only one."""
+    b_repeats: bool | None
+    a_text: str
+    """First answer of A, as evidence; empty if tokens agree. Likewise below."""
+    b_text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flips:
+    """Right and wrong answers, item by item: the first answer of each prompt counts."""
+
+    verdict: ScoreVerdict
+    num_items: int
+    """Prompts with an expected answer that both answered."""
+    mean_a: float
+    """Share of right items. Never to be shown without the flips."""
+    mean_b: float
+    right_to_wrong: tuple[str, ...]
+    """Ids: right in A, wrong in B."""
+    wrong_to_right: tuple[str, ...]
+    p_value: float
+    """McNemar, exact and two-sided: were a flip as likely either way."""
+    unsteady_a: tuple[str, ...]
+    """Ids that A itself answers both right and wrong. Likewise below."""
+    unsteady_b: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionComparison:
+    """One condition that both records have."""
+
+    condition: str
+    """Key; "{}" is the base."""
+    verdict: Verdict
+    reason: str
+    """Why it cannot be told; empty otherwise."""
+    tokens_differ: Rate
+    """Prompts with some pair across that differs in tokens."""
+    bits_differ: Rate | None
+    """None: not both records report bits."""
+    a_noise: Rate
+    """Prompts asked more than once whose answers in A differ in tokens among themselves."""
+    b_noise: Rate
+    a_bits_noise: Rate | None
+    b_bits_noise: Rate | None
+    p_value: float
+    """Probability of at least this excess of differences in tokens across over those within, were
+    A and B one; exact."""
+    num_missing: int
+    """Answers that were errors."""
+    prompts: tuple[PromptComparison, ...]
+    """All compared, in A's order."""
+    flips: Flips | None
+    """None without expected answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordComparison:
+    """Two records."""
+
+    footing: Footing
+    """Said before anything else."""
+    verdict: Verdict
+    """The worst over conditions."""
+    a_digest: str
+    """Of the record."""
+    b_digest: str
+    a_name: str
+    """The target, as asked for."""
+    b_name: str
+    machine: tuple[Difference, ...]
+    """Differences of the machines."""
+    asked: tuple[Difference, ...]
+    """Differences of what was asked and is in force: options, target, prompts."""
+    only_a: tuple[str, ...]
+    """Ids of prompts that A alone has."""
+    only_b: tuple[str, ...]
+    changed: tuple[str, ...]
+    """Ids of prompts whose text, messages or expected answer differ; they are not compared."""
+    conditions: tuple[ConditionComparison, ...]
+    """The base first."""
+    conditions_only_a: tuple[str, ...]
+    """Keys."""
+    conditions_only_b: tuple[str, ...]
