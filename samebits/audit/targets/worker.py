@@ -1,0 +1,235 @@
+"""Worker processes: one for each session, since threads, variables and levels act at the start.
+
+This is the parent's side. It speaks over two pipes of its own, keeps the end of what the worker
+prints for error messages, and never leaves a worker behind. worker_main.py is the other side.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+from samebits.audit.condition import Condition, Process
+from samebits.audit.observation import Answer
+from samebits.audit.probe import Probe
+from samebits.audit.prompts import AuditPrompt
+from samebits.audit.target import Ask, TargetFacts
+from samebits.audit.targets.wire import (
+    read_answer,
+    read_error,
+    read_facts,
+    read_line,
+    read_probe,
+    write_line,
+)
+from samebits.errors import TargetError
+
+KEPT_BYTES = 4096
+"""Of what a worker prints, the end."""
+END_S = 5.0
+"""What a worker has to end after its last request; the rest is killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What a worker runs."""
+
+    opener: str
+    """module:function of (settings, process), which gives a Session."""
+    remedy: str
+    """What to do if a package that it imports is missing."""
+
+
+HOSTS = {
+    "hf": Host(
+        opener="samebits.audit.targets.hf_session:open_session",
+        remedy='Run: pip install "samebits[torch]"',
+    ),
+    "engine": Host(
+        opener="samebits.audit.targets.engine_session:open_session",
+        remedy="Install samebits again; its installation is not whole.",
+    ),
+}
+
+
+@contextmanager
+def open_worker(
+    kind: str, settings: Mapping[str, Any], process: Process, variables: Mapping[str, str]
+) -> Iterator["WorkerSession"]:
+    """Start a process and open a session in it.
+
+    Args:
+        kind: Names one of `HOSTS`.
+        settings: Plain values for the session.
+        process: What acts at the start; its variables are set over the others.
+        variables: The environment of the process, whole.
+    Raises:
+        TargetError: The process cannot start, or ended before it had opened.
+        SamebitsError: Whatever opening the session raised.
+    """
+    worker = start(dict(variables) | dict(process.variables))
+    try:
+        yield WorkerSession(worker, open_host(worker, HOSTS[kind], settings, process))
+    except BaseException:
+        worker.process.kill()
+        raise
+    finally:
+        worker.close()
+
+
+def open_host(
+    worker: "Worker", host: Host, settings: Mapping[str, Any], process: Process
+) -> TargetFacts:
+    """Send the first request."""
+    reply = worker.request(
+        do="open",
+        host=host.opener,
+        remedy=host.remedy,
+        settings=dict(settings),
+        process=asdict(process),
+    )
+    return read_facts(reply["facts"])
+
+
+def start(variables: Mapping[str, str]) -> "Worker":
+    """Start the process, with two pipes besides the usual ones."""
+    pipes = Pipes(*os.pipe(), *os.pipe())
+    # -P: a torch.py in the current folder is not the torch that the user installed.
+    command = (sys.executable, "-P", "-m", "samebits.audit.targets.worker_main")
+    try:
+        process = subprocess.Popen(
+            [*command, str(pipes.child_in), str(pipes.child_out)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(pipes.child_in, pipes.child_out),
+            env=dict(variables),
+            # Ctrl-C is for the parent, which ends its workers in good order.
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(pipes.parent_out)
+        os.close(pipes.parent_in)
+        raise TargetError(expected="a worker process to start", found=str(error)) from error
+    finally:
+        os.close(pipes.child_in)
+        os.close(pipes.child_out)
+    return Worker(process, pipes)
+
+
+class Pipes(NamedTuple):
+    """File descriptors, in the order of two calls of os.pipe."""
+
+    child_in: int
+    parent_out: int
+    parent_in: int
+    child_out: int
+
+
+class Worker:
+    """A process that answers each line with one line.
+
+    Attributes:
+        process: What was started. last_words: The end of what it printed.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", pipes: Pipes) -> None:
+        self.process = process
+        self.requests = os.fdopen(pipes.parent_out, "wb", buffering=0)
+        self.replies = os.fdopen(pipes.parent_in, "rb")
+        self.last_words = b""
+        assert process.stdout is not None
+        self.listener = threading.Thread(target=self.listen, args=(process.stdout,), daemon=True)
+        self.listener.start()
+
+    def listen(self, printed: BinaryIO) -> None:
+        """Keep the end of what the worker prints, until it ends."""
+        with printed:
+            while part := os.read(printed.fileno(), KEPT_BYTES):
+                self.last_words = (self.last_words + part)[-KEPT_BYTES:]
+
+    def request(self, **request: Any) -> dict[str, Any]:
+        """Send a request and wait for its reply.
+
+        Raises:
+            TargetError: The process has ended, or does not keep to the protocol.
+            SamebitsError: Whatever it raised.
+        """
+        try:
+            self.requests.write(write_line(request))
+            line = self.replies.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line.endswith(b"\n"):
+            raise self.explain_end()
+        reply = read_line(line)
+        if "error" in reply:
+            raise read_error(reply["error"])
+        return reply
+
+    def explain_end(self) -> TargetError:
+        """Say how the process ended and what it said last."""
+        self.process.wait()
+        self.listener.join(END_S)
+        words = self.last_words.decode(errors="replace").strip()
+        how = spell_end(self.process.returncode)
+        return TargetError(
+            expected="an answer from the worker process",
+            found=f"{how}; it had printed:\n{words}" if words else how,
+            remedy="Look for a lack of memory." if self.process.returncode == -9 else "",
+        )
+
+    def close(self) -> None:
+        """End the process: by the end of its requests, or after a while by force."""
+        self.requests.close()
+        try:
+            self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.replies.close()
+        self.listener.join(END_S)
+
+
+def spell_end(code: int) -> str:
+    """Spell an exit status."""
+    if code >= 0:
+        return f"it ended with exit status {code}"
+    with suppress(ValueError):
+        return f"it was ended by {signal.Signals(-code).name}"
+    return f"it was ended by signal {-code}"
+
+
+class WorkerSession:
+    """A session that lives in a worker process."""
+
+    def __init__(self, worker: Worker, facts: TargetFacts) -> None:
+        self.worker = worker
+        self.found = facts
+        self.num_asks = 0
+
+    @property
+    def facts(self) -> TargetFacts:
+        """What the worker's session found on opening."""
+        return self.found
+
+    def ask(self, ask: Ask) -> Iterator[Answer]:
+        """Answer each prompt in order; a new ask gives up the rest of the one before."""
+        self.num_asks = own = self.num_asks + 1
+        reply = self.worker.request(do="ask", ask=asdict(ask))
+        while "answer" in reply:
+            assert own == self.num_asks, "an ask that was given up goes on"
+            yield read_answer(reply["answer"])
+            reply = self.worker.request(do="next")
+
+    def probe(self, base: Condition, treated: Condition, prompt: AuditPrompt) -> Probe | None:
+        """Let the worker's session look."""
+        reply = self.worker.request(
+            do="probe", base=base.value(), treated=treated.value(), prompt=asdict(prompt)
+        )
+        return None if reply["probe"] is None else read_probe(reply["probe"])
