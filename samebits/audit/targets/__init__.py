@@ -1,0 +1,1 @@
+"""What can be audited: one file for each kind of target."""
