@@ -1,16 +1,15 @@
 """An audit's record: what was asked, what was seen, and how it ended, as plain values.
 
-record_writer.py writes it line by line, record_reader.py reads it; both by the names and tables of
-record_values.py. Normative: docs/formats.md, "Audit record".
+record_writer.py writes it line by line, record_reader.py reads it, record_chain.py says which lines
+may follow which. Normative: docs/formats.md, "Audit record".
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from samebits.audit.condition import Process
-from samebits.audit.mend import mend
 from samebits.audit.observation import Observation
 from samebits.audit.probe import Probe
 from samebits.audit.prompts import AuditPrompt
@@ -18,6 +17,8 @@ from samebits.audit.target import TargetFacts
 from samebits.lock.facts import MachineFacts
 from samebits.record.canonical import canonical_bytes
 from samebits.record.digest import tagged_digest
+from samebits.record.mend import mend
+from samebits.record.typed import plain_value
 
 FORMAT = "samebits/audit/v1"
 LINE_TAG = "samebits/audit-line/v1"
@@ -63,7 +64,8 @@ class Header:
 
     def value(self) -> dict[str, Any]:
         """Give the header as plain values, without what a record cannot carry."""
-        return {"format": FORMAT, **{name: mend(item) for name, item in asdict(self).items()}}
+        value: dict[str, Any] = mend(plain_value(self, whole=True))
+        return {"format": FORMAT, **value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ No clock, host name, user or path stands in them; two captures of an unchanged m
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-from samebits.errors import RecordCorrupt
+from samebits.record.mend import mend
+from samebits.record.typed import plain_value, read_typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,8 @@ class MachineFacts:
 
     def value(self) -> dict[str, Any]:
         """Give the facts as plain values."""
-        return asdict(self)
+        value: dict[str, Any] = mend(plain_value(self, whole=True))
+        return value
 
     @classmethod
     def from_value(cls, value: object) -> "MachineFacts":
@@ -66,50 +68,5 @@ class MachineFacts:
         Raises:
             RecordCorrupt: A key is missing, unknown or of another type.
         """
-        found = take(value, "machine", MACHINE)
-        pools = tuple(
-            ThreadPool(**take(item, f"machine.pools[{i}]", POOL))
-            for i, item in enumerate(found["pools"])
-        )
-        isa = texts(found["isa"], "machine.isa")
-        for name in ("packages", "variables"):
-            texts(list(found[name].values()), f"machine.{name}")
-        return cls(**{**found, "isa": isa, "pools": pools})
-
-
-MACHINE: Mapping[str, tuple[type, ...]] = {
-    **{f.name: (str,) for f in fields(MachineFacts)},
-    "isa": (list, tuple),
-    "cores": (int,),
-    "packages": (dict,),
-    "pools": (list, tuple),
-    "variables": (dict,),
-}
-POOL: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("api", "name", "prefix"), (str,)),
-    **{name: (str, type(None)) for name in ("version", "architecture", "threading")},
-    "threads": (int,),
-}
-
-
-def take(value: object, where: str, kinds: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
-    """Give an object with exactly these keys and types back."""
-    if not isinstance(value, dict) or set(value) != set(kinds):
-        raise RecordCorrupt(
-            expected=f"{where}: an object of {', '.join(sorted(kinds))}",
-            found=", ".join(sorted(value)) if isinstance(value, dict) else repr(value)[:80],
-        )
-    for name, kind in kinds.items():
-        if not isinstance(value[name], kind) or isinstance(value[name], bool):
-            raise RecordCorrupt(
-                expected=f"{where}.{name}: {' or '.join(one.__name__ for one in kind)}",
-                found=repr(value[name])[:80],
-            )
-    return value
-
-
-def texts(value: object, where: str) -> tuple[str, ...]:
-    """Give a list of texts back as a tuple."""
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise RecordCorrupt(expected=f"{where}: texts", found=repr(value)[:80])
-    return tuple(value)
+        facts: MachineFacts = read_typed(cls, value, "machine")
+        return facts

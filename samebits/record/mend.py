@@ -1,7 +1,7 @@
 """Values that canonical JSON cannot carry, and what a record holds in their place.
 
-A target may send lone surrogates, NaN or infinities; an audit must neither stop at them nor lose
-them unseen. Normative: docs/formats.md, "Audit record".
+What comes from outside may hold lone surrogates, NaN or infinities; a writer must neither stop at
+them nor lose them unseen. Normative: docs/formats.md, "Audit record".
 """
 
 import math
