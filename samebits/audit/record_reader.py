@@ -20,6 +20,7 @@ from samebits.errors import ConfigError, RecordCorrupt
 from samebits.record.canonical import parse_json, refuse_constant, unique_pairs
 from samebits.record.typed import read_typed
 
+DECODER = json.JSONDecoder(object_pairs_hook=unique_pairs, parse_constant=refuse_constant)
 LONGEST_LINE = 1 << 28
 """Bytes; no line of ours comes near it, and a damaged file must not fill the memory."""
 
@@ -177,9 +178,7 @@ def parse_value(data: bytes) -> dict[str, Any]:
         value: dict[str, Any] = parse_json(data)
         return value
     try:
-        value = json.loads(
-            data.decode(), object_pairs_hook=unique_pairs, parse_constant=refuse_constant
-        )
+        value = DECODER.decode(data.decode())
     except (ValueError, RecursionError) as error:
         raise RecordCorrupt(expected="one JSON value in UTF-8", found=str(error)) from error
     return value

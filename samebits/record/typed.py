@@ -15,6 +15,7 @@ from samebits.errors import RecordCorrupt
 from samebits.record.canonical import LARGEST_NUMBER, read_int
 from samebits.record.mend import NUMBERS
 
+SCALARS = frozenset({str, int, float, bool, NoneType})
 Reader = Callable[[Any], Any]
 """A plain value to a typed one; raises Misfit."""
 
@@ -58,14 +59,20 @@ def plain_value(item: Any, *, whole: bool = False) -> Any:
     Args:
         whole: Keep the fields that stand at their defaults, too.
     """
+    kind: Any = type(item)
+    if kind in SCALARS:
+        return item
     if is_dataclass(item):
-        kind: Any = type(item)
         return {
             name: plain_value(value, whole=whole)
             for name, default in list_defaults(kind)
             if (value := getattr(item, name)) != default or whole
         }
     if isinstance(item, tuple | list):
+        # Long lists of plain items are what a record mostly is: here and in `make_list_reader`
+        # their types are looked at at once.
+        if SCALARS.issuperset(map(type, item)):
+            return list(item)
         return [plain_value(value, whole=whole) for value in item]
     if isinstance(item, Mapping):
         return {key: plain_value(value, whole=whole) for key, value in item.items()}
@@ -219,13 +226,14 @@ def make_tuple_reader(kinds: tuple[Any, ...]) -> Reader:
 def make_list_reader(kind: Any) -> Reader:
     """Make the reader of a list of one type."""
     one = reader_of(kind)
-    # Long lists of plain items are what a record mostly is: their types are looked at at once.
-    at_once = frozenset({kind} & {str, int, float})
+    members = set(get_args(kind)) or {kind}
+    # An integer from 2**53 on is a text, so that texts beside integers are looked at one by one.
+    at_once = members & ({int, float} if int in members else {str, float})
 
     def read(value: Any) -> tuple[Any, ...]:
         if type(value) is not list:
             raise Misfit("a list", value)
-        if set(map(type, value)) <= at_once and (kind is not int or is_small(value)):
+        if set(map(type, value)) <= at_once and (int not in members or is_small(value)):
             return tuple(value)
         return tuple(read_item(one, i, item) for i, item in enumerate(value))
 
