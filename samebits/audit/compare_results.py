@@ -32,8 +32,10 @@ class PromptComparison:
     num_a: int
     """Answers, without missing ones, here and below."""
     num_b: int
+    tokens_differ: bool
+    """Whether some pair across differs in tokens; in texts, where nothing finer is reported."""
     first_token: int | None
-    """Earliest token, from 0, that differs across; None if none does."""
+    """Earliest token, from 0, that differs across; None if none does or only texts are known."""
     bits_differ: bool | None
     """Whether bits differ across, up to the first token that does; None: not reported."""
     first_bits: int | None
@@ -68,7 +70,10 @@ class Flips:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionComparison:
-    """One condition that both records have."""
+    """One condition that both records have, by the answers of round 0.
+
+    Later rounds repeat what differed, in each record for itself.
+    """
 
     condition: str
     """Key; "{}" is the base."""
@@ -84,15 +89,16 @@ class ConditionComparison:
     b_noise: Rate
     a_bits_noise: Rate | None
     b_bits_noise: Rate | None
-    p_value: float
-    """Probability of at least this excess of differences in tokens across over those within, were
-    A and B one; exact."""
+    p_tokens: float
+    """Probability of at least this excess of differences across over those within, were A and B
+    one; exact."""
+    p_bits: float | None
     num_missing: int
     """Answers that were errors."""
     prompts: tuple[PromptComparison, ...]
     """All compared, in A's order."""
     flips: Flips | None
-    """None without expected answers."""
+    """None without expected answers, or if none was answered on both sides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +116,7 @@ class RecordComparison:
     """The target, as asked for."""
     b_name: str
     machine: tuple[Difference, ...]
-    """Differences of the machines."""
+    """Differences of the machines, those within a resumed record too."""
     asked: tuple[Difference, ...]
     """Differences of what was asked and is in force: options, target, prompts."""
     only_a: tuple[str, ...]
@@ -121,5 +127,5 @@ class RecordComparison:
     conditions: tuple[ConditionComparison, ...]
     """The base first."""
     conditions_only_a: tuple[str, ...]
-    """Keys."""
+    """Keys, without those with marked prompts, which are other prompts in each record."""
     conditions_only_b: tuple[str, ...]

@@ -100,7 +100,7 @@ class Rules:
         if seen.prompt not in self.prompts:
             raise RecordCorrupt(expected="a prompt of the header", found=repr(seen.prompt))
         if seen.condition not in self.conditions:
-            check_condition(seen.condition)
+            read_condition(seen.condition)
             self.conditions.add(seen.condition)
 
 
@@ -109,12 +109,14 @@ def wrong_attempt(chain: Chain, attempt: int) -> RecordCorrupt:
     return RecordCorrupt(expected=f"attempt {chain.attempt}", found=f"attempt {attempt}")
 
 
-def check_condition(key: str) -> None:
-    """Refuse what is no condition's key, or not as it is spelled.
+def read_condition(key: str) -> Condition:
+    """Read a condition from its key.
 
     Raises:
-        RecordCorrupt: It is not.
+        RecordCorrupt: It is none, or not as it is spelled.
     """
     value = parse_json(key)
-    if not isinstance(value, dict) or Condition.from_value(value).key != key:
+    condition = Condition.from_value(value) if isinstance(value, dict) else None
+    if condition is None or condition.key != key:
         raise RecordCorrupt(expected="a condition's key", found=repr(key)[:200])
+    return condition
