@@ -27,6 +27,8 @@ UNITS = {
 }
 TEMPLATE_TOKENS = 16
 """Allowance for a chat template around a prompt whose tokens were not counted yet."""
+MARK_TOKENS = 24
+"""Allowance for the mark before a prompt whose prefix is controlled."""
 BYTES_A_TOKEN = 2
 """Fewer than the tokenizers in use need, so that the estimate lies above the count."""
 
@@ -112,6 +114,11 @@ def estimate_prompt_tokens(prompt: AuditPrompt) -> int:
     )
 
 
+def extra_tokens(call: Call) -> int:
+    """Bound the tokens that a call puts before a prompt."""
+    return call.padding + (MARK_TOKENS if call.prefix is not None else 0)
+
+
 @dataclass(slots=True, kw_only=True)
 class Meter:
     """Counts what is spent and says whether one more call may start."""
@@ -131,7 +138,7 @@ class Meter:
     def price(self, call: Call, prompt: AuditPrompt) -> Cost:
         """Bound the cost of one call."""
         length = self.lengths.get(prompt.id) or estimate_prompt_tokens(prompt)
-        tokens = num_rows(call) * (length + call.padding + self.max_tokens)
+        tokens = num_rows(call) * (length + extra_tokens(call) + self.max_tokens)
         return Cost(calls=num_requests(call), tokens=tokens)
 
     def allows(self, call: Call, prompt: AuditPrompt) -> bool:
@@ -145,8 +152,8 @@ class Meter:
         """Count a call that was made; the dearest case where the target does not count."""
         length = answer.num_prompt_tokens
         if length is None:
-            length = estimate_prompt_tokens(prompt) + call.padding
-        elif call.prefix is None and not call.padding:
+            length = estimate_prompt_tokens(prompt) + extra_tokens(call)
+        elif not extra_tokens(call):
             self.lengths.setdefault(prompt.id, length)
         given = self.max_tokens if answer.num_tokens is None else answer.num_tokens
         tokens = 0 if answer.error else num_rows(call) * (length + given)

@@ -7,9 +7,10 @@ no arithmetic that could differ by itself.
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from samebits.audit.condition import Call, Condition, Process
 from samebits.audit.observation import Answer
@@ -30,6 +31,15 @@ VOCABULARY = 50_000
 OWN_TIME = "2026-01-01T00:00:00"
 """What the template shows if it has a clock and is told no time."""
 MAX_LOGPROBS = 5
+
+
+class Made(NamedTuple):
+    """One call, and what it changes by name."""
+
+    ask: Ask
+    prompt: AuditPrompt
+    condition: Condition
+    changed: Mapping[str, Any]
 
 
 class Stub:
@@ -104,16 +114,18 @@ class StubSession:
         Raises:
             TargetError: The script says that it is gone.
         """
+        condition = Condition(process=self.process, call=ask.call)
+        changed = condition.value()
         for prompt in ask.prompts:
-            yield self.answer(ask, prompt)
+            yield self.answer(Made(ask, prompt, condition, changed))
 
     def probe(self, base: Condition, treated: Condition, prompt: AuditPrompt) -> Probe | None:
         """Find nothing: there are no layers."""
         return None
 
-    def answer(self, ask: Ask, prompt: AuditPrompt) -> Answer:
+    def answer(self, made: Made) -> Answer:
         """Make one call."""
-        stub, script, condition = self.stub, self.stub.script, self.condition(ask.call)
+        stub, script = self.stub, self.stub.script
         stub.num_calls += 1
         self.num_calls += 1
         if script.fails_after is not None and stub.num_calls > script.fails_after:
@@ -124,16 +136,13 @@ class StubSession:
             stub.sleep(script.latency_s)
         if script.error_every and stub.num_calls % script.error_every == 0:
             return Answer(error="the stub gives no answer to this call")
-        if refused := [name for name in condition.value() if name in script.rejects]:
+        if refused := [name for name in made.changed if name in script.rejects]:
             return Answer(error=f"the stub refuses {refused[0]}")
-        return self.find_answer(ask, prompt, condition)
+        return self.find_answer(made)
 
-    def condition(self, call: Call) -> Condition:
-        """Give the condition of a call made here."""
-        return Condition(process=self.process, call=call)
-
-    def find_answer(self, ask: Ask, prompt: AuditPrompt, condition: Condition) -> Answer:
+    def find_answer(self, made: Made) -> Answer:
         """Generate, or score, unless the same was computed before."""
+        ask, prompt, condition, changed = made
         script, call = self.stub.script, ask.call
         text = render(script, ask, prompt)
         place = Place(
@@ -144,7 +153,7 @@ class StubSession:
             num_prompt_tokens=len(text.split()),
         )
         self.seen.add(text)
-        drifts = find_drifts(script, condition, place)
+        drifts = find_drifts(script, condition, changed, place)
         seed = find_seed(script, call, place.counter) if call.temperature else None
         key = (text, drifts, seed, call.temperature, call.scoring, call.logprobs, call.n)
         known = self.stub.answers.get((*key, ask.max_tokens))

@@ -122,9 +122,14 @@ SPECIAL: Mapping[str, Read] = {
 }
 
 
-def find_drifts(script: Script, condition: Condition, place: Place) -> tuple[Drift, ...]:
-    """List the causes at work in a call."""
-    changed = condition.value()
+def find_drifts(
+    script: Script, condition: Condition, changed: Mapping[str, Any], place: Place
+) -> tuple[Drift, ...]:
+    """List the causes at work in a call.
+
+    Args:
+        changed: What the condition changes, as its `value` gives it.
+    """
     found = []
     for number, cause in enumerate(script.causes):
         special = SPECIAL.get(cause.factor)

@@ -1,0 +1,70 @@
+"""Narrows a threshold: which level to ask between the largest clean one and the smallest found.
+
+Only for axes whose levels are numbers. Levels asked on the way are exploratory: no tests.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from samebits.audit.axes import Contrast, with_call
+from samebits.audit.condition import Condition
+
+FACTORS: Mapping[str, str] = {"batch": "batch", "concurrency": "concurrency"}
+"""Axis to the factor of the call that counts up from the base's 1."""
+NOTE = "contrast"
+
+
+def value_of(contrast: Contrast) -> int:
+    """Give the number that is the level of an ordered axis."""
+    value: int = getattr(contrast.treated.call, FACTORS[contrast.axis])
+    return value
+
+
+def find_middle(
+    found: Sequence[Contrast], clean: Sequence[Contrast], asked: Sequence[Contrast]
+) -> Contrast | None:
+    """Choose the next level of one axis to ask.
+
+    Args:
+        found: Contrasts with an effect; at least one.
+        clean: Contrasts without any difference.
+        asked: All that were asked, these and undecided ones.
+    Returns:
+        None if the two are neighbours, or what lies between was asked and is undecided.
+    """
+    least = min(found, key=value_of)
+    low = max((value_of(c) for c in clean if value_of(c) < value_of(least)), default=1)
+    middle = (low + value_of(least)) // 2
+    if middle == low or middle in map(value_of, asked):
+        return None
+    treated = with_call(least.treated, **{FACTORS[least.axis]: middle})
+    return replace(least, level=str(middle), treated=treated)
+
+
+def note_of(contrast: Contrast) -> dict[str, Any]:
+    """Give the note that tells a record of a contrast which no axis lists."""
+    return {
+        "name": NOTE,
+        "exploratory": True,
+        "axis": contrast.axis,
+        "level": contrast.level,
+        "base": contrast.base.value(),
+        "treated": contrast.treated.value(),
+    }
+
+
+def read_note(note: Mapping[str, Any]) -> Contrast | None:
+    """Read what `note_of` gave; None if it is another note.
+
+    Raises:
+        RecordCorrupt: It names a condition that is none.
+    """
+    if note.get("name") != NOTE or note.get("axis") not in FACTORS:
+        return None
+    return Contrast(
+        axis=str(note["axis"]),
+        level=str(note.get("level")),
+        base=Condition.from_value(note.get("base", {})),
+        treated=Condition.from_value(note.get("treated", {})),
+    )
