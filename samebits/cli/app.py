@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from samebits.cli.audit import audit
 from samebits.cli.demo import demo
 from samebits.cli.generate import generate
 from samebits.cli.pull import pull
+from samebits.cli.report import report
 from samebits.cli.verify import verify
 
-VERBS = (demo, generate, verify, pull)
+VERBS = (demo, audit, report, generate, verify, pull)
 
 
 def _print_version(asked: bool) -> None:

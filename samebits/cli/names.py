@@ -19,5 +19,28 @@ class ArithmeticName(StrEnum):
     PLAIN_F64 = "plain-f64"
 
 
+class LanguageName(StrEnum):
+    """Languages of reports."""
+
+    EN = "en"
+    ZH = "zh"
+
+
+class FormatName(StrEnum):
+    """Formats of reports."""
+
+    TERMINAL = "terminal"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    HTML = "html"
+
+
+class NeedName(StrEnum):
+    """What has to stay the same."""
+
+    BITS = "bits"
+    TOKENS = "tokens"
+
+
 DEFAULT_MODEL = "smollm2"
 MODEL_HELP = "smollm2 (fetched on first use), a GGUF file, a Hugging Face folder, or hf:OWNER/NAME."
