@@ -116,7 +116,7 @@ def compare_pools(a: tuple[ThreadPool, ...], b: tuple[ThreadPool, ...]) -> Itera
         one, other = ours.get(name), theirs.get(name)
         if one is None or other is None:
             yield make_difference(
-                f"pools.{name}", one and one.version, other and other.version, "another library"
+                f"pools.{name}", spell_pool(one), spell_pool(other), "another library computes"
             )
             continue
         for field, effect in POOL_EFFECTS.items():
@@ -124,6 +124,11 @@ def compare_pools(a: tuple[ThreadPool, ...], b: tuple[ThreadPool, ...]) -> Itera
                 yield make_difference(
                     f"pools.{name}.{field}", getattr(one, field), getattr(other, field), effect
                 )
+
+
+def spell_pool(pool: ThreadPool | None) -> str | None:
+    """Spell a library for people; None if there is none."""
+    return None if pool is None else f"{pool.name} {pool.version or 'of unknown version'}"
 
 
 def name_pools(pools: tuple[ThreadPool, ...]) -> dict[str, ThreadPool]:
