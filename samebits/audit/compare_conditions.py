@@ -18,6 +18,7 @@ from samebits.audit.statistics import (
     clopper_pearson,
     exchangeability_p,
     reject_false_discoveries,
+    smallest_p,
 )
 
 LEVEL = 0.05
@@ -49,38 +50,62 @@ class Both(NamedTuple):
         return count_classes(steps[: len(self.a)], steps[len(self.a) :])
 
 
+class Unjudged(NamedTuple):
+    """A comparison without its verdict, and the p-values that could be small enough for one."""
+
+    comparison: ConditionComparison
+    tests: Mapping[str, float]
+    """By "tokens" and "bits"."""
+
+
 def compare_condition(
     key: str,
     ours: Answers,
     theirs: Answers,
     prompts: Sequence[AuditPrompt],
     headers: tuple[Header, Header],
-) -> ConditionComparison:
+) -> Unjudged:
     """Compare the answers to common prompts; the verdict is left to `judge_conditions`."""
-    pairs = [pair_up(prompt, ours, theirs) for prompt in prompts]
-    both = [one for one in pairs if one.a and one.b]
+    both = [one for prompt in prompts if (one := pair_up(prompt, ours, theirs)).a and one.b]
+    asked = [(*ours.get(prompt.id, ()), *theirs.get(prompt.id, ())) for prompt in prompts]
+    num_missing = sum(answer.error is not None for row in asked for answer in row)
+    tests = {"tokens": [one.token_classes for one in both], "bits": list_bit_classes(both)}
+    # What no labelling could make small enough is not tested: that depends on the groups of equal
+    # answers alone, so that leaving it out is not a choice by the result.
+    testable = {name: rows for name, rows in tests.items() if smallest_p(rows) <= LEVEL}
+    flips = compare_items(
+        [(one.prompt, one.a, one.b) for one in both],
+        headers[0].asked.get("answer_pattern"),
+        headers[1].asked.get("answer_pattern"),
+    )
+    return Unjudged(
+        replace(measure(key, both, tests), num_missing=num_missing, flips=flips),
+        {name: exchangeability_p(rows) for name, rows in testable.items()},
+    )
+
+
+def measure(
+    key: str, both: Sequence[Both], tests: Mapping[str, Sequence[Classes]]
+) -> ConditionComparison:
+    """Count differences across and within."""
     compared = tuple(map(compare_prompt, both))
     bits = [one for one in compared if one.bits_differ is not None]
-    asked = [(*ours.get(prompt.id, ()), *theirs.get(prompt.id, ())) for prompt in prompts]
+    ours, theirs = [one.a for one in both], [one.b for one in both]
     return ConditionComparison(
         condition=key,
         verdict=Verdict.CANNOT_TELL,
         reason="",
         tokens_differ=rate(sum(one.tokens_differ for one in compared), len(compared)),
         bits_differ=rate(sum(one.bits_differ is True for one in bits), len(bits)) if bits else None,
-        a_noise=measure_noise([one.a for one in both]),
-        b_noise=measure_noise([one.b for one in both]),
-        a_bits_noise=measure_bits_noise([one.a for one in both]),
-        b_bits_noise=measure_bits_noise([one.b for one in both]),
-        p_tokens=exchangeability_p(one.token_classes for one in both),
-        p_bits=find_bits_p(both),
-        num_missing=sum(answer.error is not None for row in asked for answer in row),
+        a_noise=measure_noise(ours),
+        b_noise=measure_noise(theirs),
+        a_bits_noise=measure_bits_noise(ours),
+        b_bits_noise=measure_bits_noise(theirs),
+        p_tokens=exchangeability_p(tests["tokens"]),
+        p_bits=exchangeability_p(tests["bits"]) if bits else None,
+        num_missing=0,
         prompts=compared,
-        flips=compare_items(
-            [(one.prompt, one.a, one.b) for one in both],
-            headers[0].asked.get("answer_pattern"),
-            headers[1].asked.get("answer_pattern"),
-        ),
+        flips=None,
     )
 
 
@@ -148,10 +173,9 @@ def count_classes(a: Sequence[Hashable], b: Sequence[Hashable]) -> Classes:
     return [(ours[one], theirs[one]) for one in dict.fromkeys((*a, *b))]
 
 
-def find_bits_p(both: Sequence[Both]) -> float | None:
-    """Give the p-value of bits, by the prompts whose answers all report them; None if none do."""
-    classes = [found for one in both if (found := one.bit_classes)]
-    return exchangeability_p(classes) if classes else None
+def list_bit_classes(both: Sequence[Both]) -> list[Classes]:
+    """Give the classes of bits of the prompts whose answers all report them."""
+    return [classes for one in both if (classes := one.bit_classes)]
 
 
 def measure_noise(sides: Sequence[Sequence[Answer]]) -> Rate:
@@ -172,21 +196,16 @@ def rate(num: int, of: int) -> Rate:
     return Rate(num=num, of=of, low=bounds.low, high=bounds.high)
 
 
-def judge_conditions(
-    compared: Iterable[ConditionComparison],
-) -> tuple[ConditionComparison, ...]:
+def judge_conditions(compared: Iterable[Unjudged]) -> tuple[ConditionComparison, ...]:
     """Give each condition its verdict, with the false-discovery rate controlled over all."""
     conditions = tuple(compared)
     tests = [
-        (place, name, p)
-        for place, one in enumerate(conditions)
-        for name, p in (("tokens", one.p_tokens), ("bits", one.p_bits))
-        if p is not None
+        (place, name, p) for place, one in enumerate(conditions) for name, p in one.tests.items()
     ]
     passed = reject_false_discoveries([p for _, _, p in tests], LEVEL)
     found = {test[:2] for test, passes in zip(tests, passed, strict=True) if passes}
     return tuple(
-        judge(one, (place, "tokens") in found, (place, "bits") in found)
+        judge(one.comparison, (place, "tokens") in found, (place, "bits") in found)
         for place, one in enumerate(conditions)
     )
 
