@@ -12,13 +12,11 @@ from samebits.record.canonical import canonical_bytes
 ASKED = "another question is asked"
 IN_FORCE = "the target computes otherwise"
 BITS_SEEN = "what can be compared"
-HARMLESS = frozenset(
-    {
-        *("axes", "budget", "detect", "false_discovery_rate", "json", "lang", "max_rounds"),
-        *("need", "out", "record_only", "resume", "retries", "timeout_s", "prompts_file"),
-    }
-)
-"""Options that choose how much is asked, or how it is shown, and leave each question as it is."""
+HARMLESS = frozenset({"axes", "budget", "detect", "need", "prompts", "record"})
+"""Options that choose how much is asked, and leave each question as it is; prompts are a file's
+name, since their texts are compared for themselves."""
+PLACES = frozenset({"target"})
+"""Options that say where the target is, not what it is asked."""
 
 
 class Prompts(NamedTuple):
@@ -59,11 +57,18 @@ def compare_attempts(name: str, record: AuditRecord) -> Iterator[Difference]:
 def compare_setup(a: Header, b: Header) -> tuple[Difference, ...]:
     """Compare what was asked and what is in force."""
     return (
-        *compare_values("asked", a.asked, b.asked, ASKED),
+        *map(judge_option, compare_values("asked", a.asked, b.asked, ASKED)),
         *compare_values("target", name_target(a), name_target(b), ASKED),
         *compare_values("target", list_reports(a), list_reports(b), BITS_SEEN),
         *compare_values("in_force", a.target.in_force, b.target.in_force, IN_FORCE),
     )
+
+
+def judge_option(found: Difference) -> Difference:
+    """Say what another value of an option can do, which its name tells."""
+    name = found.field.split(".")[1]
+    effect = "" if name in HARMLESS else IN_FORCE if name in PLACES else ASKED
+    return make_difference(found.field, found.a, found.b, effect)
 
 
 def name_target(header: Header) -> dict[str, Any]:
@@ -83,15 +88,9 @@ def compare_values(
     for name in sorted(a.keys() | b.keys()):
         one, other = a.get(name), b.get(name)
         if isinstance(one, Mapping) and isinstance(other, Mapping):
-            inner = "" if name in HARMLESS else effect
-            yield from compare_values(f"{field}.{name}", one, other, inner)
+            yield from compare_values(f"{field}.{name}", one, other, effect)
         elif spell(one) != spell(other):
-            yield make_difference(
-                f"{field}.{name}",
-                spell(one),
-                spell(other),
-                "" if name in HARMLESS else effect,
-            )
+            yield make_difference(f"{field}.{name}", spell(one), spell(other), effect)
 
 
 def spell(value: Any) -> str | None:

@@ -116,7 +116,7 @@ def compare_pools(a: tuple[ThreadPool, ...], b: tuple[ThreadPool, ...]) -> Itera
         one, other = ours.get(name), theirs.get(name)
         if one is None or other is None:
             yield make_difference(
-                f"pools.{name}", spell_pool(one), spell_pool(other), "another library computes"
+                f"pools.{name}", spell_pool(one), spell_pool(other), "another library"
             )
             continue
         for field, effect in POOL_EFFECTS.items():

@@ -142,7 +142,8 @@ def test_a_machine_that_changed_while_a_record_was_made_is_named() -> None:
     [
         ({"max_tokens": 8, "need": "tokens"}, "asked.max_tokens", Severity.MOVES_BITS),
         ({"max_tokens": 4, "need": "bits"}, "asked.need", Severity.HARMLESS),
-        ({"max_tokens": 4, "need": "tokens", "x": 1}, "asked.x", Severity.MOVES_BITS),
+        ({"max_tokens": 4, "need": "tokens", "x": {"y": 1}}, "asked.x", Severity.MOVES_BITS),
+        ({"max_tokens": 4, "need": "tokens", "axes": ["batch"]}, "asked.axes", Severity.HARMLESS),
     ],
 )
 def test_other_options_are_named(asked: dict[str, object], field: str, severity: Severity) -> None:
