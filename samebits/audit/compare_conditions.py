@@ -1,7 +1,7 @@
 """The answers of two records under one condition: across, within each, and item by item."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -72,7 +72,7 @@ def compare_condition(
     tests = {"tokens": [one.token_classes for one in both], "bits": list_bit_classes(both)}
     # What no labelling could make small enough is not tested: that depends on the groups of equal
     # answers alone, so that leaving it out is not a choice by the result.
-    testable = {name: rows for name, rows in tests.items() if smallest_p(rows) <= LEVEL}
+    testable = {name: rows for name, rows in tests.items() if both_ways(smallest_p, rows) <= LEVEL}
     flips = compare_items(
         [(one.prompt, one.a, one.b) for one in both],
         headers[0].asked.get("answer_pattern"),
@@ -80,7 +80,7 @@ def compare_condition(
     )
     return Unjudged(
         replace(measure(key, both, tests), num_missing=num_missing, flips=flips),
-        {name: exchangeability_p(rows) for name, rows in testable.items()},
+        {name: both_ways(exchangeability_p, rows) for name, rows in testable.items()},
     )
 
 
@@ -101,8 +101,8 @@ def measure(
         b_noise=measure_noise(theirs),
         a_bits_noise=measure_bits_noise(ours),
         b_bits_noise=measure_bits_noise(theirs),
-        p_tokens=exchangeability_p(tests["tokens"]),
-        p_bits=exchangeability_p(tests["bits"]) if bits else None,
+        p_tokens=both_ways(exchangeability_p, tests["tokens"]),
+        p_bits=both_ways(exchangeability_p, tests["bits"]) if bits else None,
         num_missing=0,
         prompts=compared,
         flips=None,
@@ -176,6 +176,12 @@ def count_classes(a: Sequence[Hashable], b: Sequence[Hashable]) -> Classes:
 def list_bit_classes(both: Sequence[Both]) -> list[Classes]:
     """Give the classes of bits of the prompts whose answers all report them."""
     return [classes for one in both if (classes := one.bit_classes)]
+
+
+def both_ways(p_of: Callable[[list[Classes]], float], rows: Sequence[Classes]) -> float:
+    """Give the greater p-value of A against B and B against A: neither record is the base."""
+    turned: list[Classes] = [[(b, a) for a, b in row] for row in rows]
+    return max(p_of(list(rows)), p_of(turned))
 
 
 def measure_noise(sides: Sequence[Sequence[Answer]]) -> Rate:

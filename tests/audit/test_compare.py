@@ -88,6 +88,14 @@ def test_differences_within_an_arm_stand_beside_those_across() -> None:
     assert base.reason == "tokens of 4 prompts differ, but repeats of one side differ as well"
 
 
+def test_neither_record_is_the_base() -> None:
+    noisy: Rows = {name: (make_answer("abc"), make_answer("abX")) for name in NAMES}
+    a, b = record_of(noisy), record_of(twice("xyz", "xyz", "xyz", "xyz"))
+    one, other = compare_records(a, b).conditions[0], compare_records(b, a).conditions[0]
+    assert (one.p_tokens, one.p_bits) == (other.p_tokens, other.p_bits)
+    assert one.verdict == other.verdict
+
+
 @pytest.mark.parametrize(
     ("times", "reason"),
     [
