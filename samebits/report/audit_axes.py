@@ -47,7 +47,7 @@ def make_axes(analysis: Analysis, words: Words) -> Section:
 
 def make_axis_table(analysis: Analysis, words: Words) -> Table:
     """Make one row of each axis, grouped by verdict."""
-    labels = ("axis", "level", "tokens", "bits", "controls", "first-token", "seen", "remark")
+    labels = ("axis", "level", "tokens", "bits", "controls", "first-token", "remark")
     groups = []
     for verdict in ORDER:
         rows = [draw_axis(axis, words) for axis in analysis.axes if axis.verdict is verdict]
@@ -56,7 +56,10 @@ def make_axis_table(analysis: Analysis, words: Words) -> Table:
             groups.append(Group(rows=tuple(rows), label=name, tone=TONES[verdict]))
     return Table(
         caption=words("axes.caption"),
-        columns=tuple(Column(label=words(f"column.{label}")) for label in labels),
+        columns=(
+            *(Column(label=words(f"column.{label}")) for label in labels[:-1]),
+            Column(label=words(f"column.{labels[-1]}"), is_sentence=True),
+        ),
         groups=tuple(groups),
         is_wide=True,
     )
@@ -68,7 +71,7 @@ def draw_axis(axis: AxisResult, words: Words) -> tuple[Cell, ...]:
     name = words.name("axis", axis.key)
     remark = words.join_sentences(list_remarks(axis, level, words))
     if level is None:
-        return make_row((name, "", "", "", "", "", "", remark))
+        return make_row((name, "", "", "", "", "", remark))
     tokens, bits = (level.comparisons.get(key) for key in (Outcome.TOKENS, Outcome.BITS))
     return make_row(
         (
@@ -78,7 +81,6 @@ def draw_axis(axis: AxisResult, words: Words) -> tuple[Cell, ...]:
             words.rate(bits.differ) if bits else words("not-visible"),
             describe_controls(deciding(level), words),
             "" if level.first_divergence is None else str(level.first_divergence + 1),
-            describe_limit(axis, level, words),
             remark,
         )
     )
@@ -99,11 +101,14 @@ def axis_level(axis: AxisResult) -> LevelResult | None:
 
 def weigh(level: LevelResult) -> tuple[float, float, float]:
     """Order levels by what they show: differences first, then blindness."""
-    shares = [
-        item.differ.num / item.differ.of if (item := level.comparisons.get(key)) and item.differ.of else 0
-        for key in (Outcome.TOKENS, Outcome.BITS)
-    ]
-    return (*shares, deciding(level).smallest_rate)
+    tokens, bits = (share_of(level, key) for key in (Outcome.TOKENS, Outcome.BITS))
+    return tokens, bits, deciding(level).smallest_rate
+
+
+def share_of(level: LevelResult, outcome: Outcome) -> float:
+    """Give the share of prompts that differ; 0 where none was compared."""
+    item = level.comparisons.get(outcome)
+    return item.differ.num / item.differ.of if item and item.differ.of else 0.0
 
 
 def deciding(level: LevelResult) -> Comparison:
@@ -128,17 +133,21 @@ def describe_limit(axis: AxisResult, level: LevelResult, words: Words) -> str:
     worst = max(zeros, key=lambda item: item.smallest_rate)
     number = min(item.differ.of for item in zeros)
     prompts = words.count("prompt", number)
-    what = words.name("outcome", worst.outcome) if axis.verdict in FOUND else words("effect")
+    what = words.name("change-of", worst.outcome) if axis.verdict in FOUND else words("effect")
     return words("seen", what=what, prompts=prompts, share=words.percent(worst.smallest_rate))
 
 
 def list_remarks(axis: AxisResult, level: LevelResult | None, words: Words) -> Iterator[str]:
-    """Say why, from where on, only for whom, and what else was noticed."""
+    """Say what a zero means, why, from where on, only for whom, and what else was noticed."""
+    if level is not None and (limit := describe_limit(axis, level, words)):
+        yield limit
     if axis.reason or (level and level.reason):
         yield words.sentence(axis.reason or (level.reason if level else ""))
     if axis.threshold is not None:
         without, smallest = map(show, axis.threshold)
-        yield words("threshold" if without else "threshold-first", without=without, smallest=smallest)
+        yield words(
+            "threshold" if without else "threshold-first", without=without, smallest=smallest
+        )
     if level is not None and level.only_if:
         yield words("only-if", what=words.sentence(level.only_if))
     for note in axis.notes:
@@ -177,7 +186,9 @@ def draw_interval(axis: AxisResult, item: Comparison, words: Words) -> Interval:
         low=differ.low,
         high=differ.high if differ.num else item.smallest_rate,
         tone=TONES[axis.verdict],
-        text=words("short", verdict=words.name("verdict", axis.verdict.name), share=words.share(differ)),
+        text=words(
+            "short", verdict=words.name("verdict", axis.verdict.name), share=words.share(differ)
+        ),
     )
 
 
@@ -240,8 +251,13 @@ def draw_level(level: LevelResult, words: Words) -> Iterator[tuple[Cell, ...]]:
 
 def spell_p(item: Comparison) -> str:
     """Spell a probability; a star says that it stands after control of false discoveries."""
-    text = "<0.0001" if item.p_value < 0.0001 else f"{item.p_value:.4f}"
+    text = spell_probability(item.p_value)
     return f"{text} *" if item.is_found else text
+
+
+def spell_probability(value: float) -> str:
+    """Spell a probability; nothing but 0 is spelled 0."""
+    return "<0.0001" if 0 < value < 0.0001 else f"{value:.4f}"
 
 
 def list_ids(ids: tuple[str, ...], words: Words, limit: int = NUM_IDS) -> str:

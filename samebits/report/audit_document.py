@@ -42,4 +42,4 @@ def make_document(analysis: Analysis, language: str) -> Document:
 
 def page_labels(words: Words) -> dict[str, str]:
     """Give what the page says by itself."""
-    return {key: words(f"page.{key}") for key in LABELS}
+    return {"colon": words("colon")} | {key: words(f"page.{key}") for key in LABELS}

@@ -1,4 +1,4 @@
-"""The last section: what was asked and in force, the machine, the record, and how to run it again."""
+"""The last section: what was asked and in force, the machine, the record, and the command."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -16,12 +16,21 @@ POSITIONAL = ("target",)
 
 def make_setup(analysis: Analysis, words: Words) -> Section:
     """List the header of the record."""
-    blocks: list[Block] = [Code(label=words("setup.again"), text=spell_command(analysis))]
-    blocks.append(make_table(words("setup.record"), setup_columns(words), list_record(analysis, words), code="1"))
+    blocks: list[Block] = [
+        Code(label=words("setup.again"), text=spell_command(analysis)),
+        Code(label=words("setup.digest"), text=show(analysis.record_digest)),
+    ]
+    blocks.append(
+        make_table(
+            words("setup.record"), setup_columns(words), list_record(analysis, words), code="1"
+        )
+    )
     for part in PARTS:
         rows = [(name, show(text)) for name, text in flatten(analysis.header.get(part), "")]
         if rows:
-            blocks.append(make_table(words(f"setup.{part}"), setup_columns(words), [*rows], code="01"))
+            blocks.append(
+                make_table(words(f"setup.{part}"), setup_columns(words), [*rows], code="01")
+            )
     if prompts := list_prompts(analysis, words):
         columns = words.labels(("column.id", "column.text"))
         table = make_table(words("setup.prompts"), columns, [*prompts], code="0")
@@ -37,7 +46,7 @@ def setup_columns(words: Words) -> tuple[str, ...]:
 def list_record(analysis: Analysis, words: Words) -> list[tuple[str, str]]:
     """Identify the record."""
     header = analysis.header
-    rows = [(words("setup.digest"), show(analysis.record_digest))]
+    rows = []
     for key in ("format", "version", "started_at"):
         if header.get(key):
             rows.append((words(f"setup.{key}"), show(str(header[key]))))
@@ -50,7 +59,9 @@ def flatten(value: object, name: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key in sorted(map(str, value)):
             yield from flatten(value[key], f"{name}.{show_id(key)}" if name else show_id(key))
-    elif isinstance(value, list | tuple) and any(isinstance(x, Mapping | list | tuple) for x in value):
+    elif isinstance(value, list | tuple) and any(
+        isinstance(x, Mapping | list | tuple) for x in value
+    ):
         for i, item in enumerate(value):
             yield from flatten(item, f"{name}.{i}")
     elif isinstance(value, list | tuple):

@@ -70,12 +70,12 @@ def make_survival(analysis: Analysis, words: Words) -> Section:
     if not analysis.survival:
         block: Block = Paragraph(text=words("survival.none"))
         return Section(key="survival", title=words("survival"), blocks=(block,))
-    figures = tuple(draw_survival(curve, words) for curve in analysis.survival)
+    figures = tuple(draw_survival(curve, i, words) for i, curve in enumerate(analysis.survival))
     blocks = (Paragraph(text=words("survival.read"), role="small"), Gallery(figures=figures))
     return Section(key="survival", title=words("survival"), blocks=blocks)
 
 
-def draw_survival(curve: Survival, words: Words) -> Figure:
+def draw_survival(curve: Survival, number: int, words: Words) -> Figure:
     """Draw the share of pairs that still agree."""
     name = words.name("axis", curve.axis)
     last = words.percent(curve.alive[-1]) if curve.alive else words("none")
@@ -85,7 +85,7 @@ def draw_survival(curve: Survival, words: Words) -> Figure:
         shown.append(steps[-1])
     rows = [(str(token), words.percent(alive)) for token, alive in shown]
     return Figure(
-        key=f"fig-survival-{''.join(c for c in curve.axis if c.isascii() and c.isalnum())}",
+        key=f"fig-survival-{number + 1}",
         title=name,
         description=words(
             "survival.what", axis=name, pairs=words.count("pair", curve.num_pairs), last=last
@@ -122,7 +122,7 @@ def list_census(census: Census, words: Words) -> list[tuple[str, str]]:
     if not census.drift_axis:
         return [*rows, (words("census.drift"), words("census.no-drift"))]
     flips = census.observed_flips
-    axis = words.name("axis", census.drift_axis)
+    axis = words.axis(census.drift_axis)
     drift = words("drift", median=f"{census.drift_median:.2g}", p95=f"{census.drift_p95:.2g}")
     seen = words("per-thousand", n=spell_flips(1000 * flips.num / flips.of) if flips.of else "0")
     return [
@@ -159,5 +159,7 @@ def draw_margins(census: Census, words: Words) -> Figure:
             band_label=label,
             unit=words("margins.unit"),
         ),
-        table=make_table(words("margins"), words.labels(("#margins.bin", "#margins.count")), [*rows]),
+        table=make_table(
+            words("margins"), words.labels(("#margins.bin", "#margins.count")), [*rows]
+        ),
     )

@@ -43,23 +43,23 @@ def list_alarms(analysis: Analysis, words: Words) -> Iterator[Paragraph]:
 def make_lead(analysis: Analysis, words: Words) -> Paragraph:
     """Say the verdict in one sentence, with the axes it is about."""
     named = [axis for axis in analysis.axes if axis.verdict in FOUND and axis.key != "repeat"]
-    return Paragraph(
-        text=words(
-            f"lead.{analysis.verdict.name}",
-            tokens=name_axes(analysis, Verdict.CHANGES_TOKENS, words),
-            bits=name_axes(analysis, Verdict.MOVES_BITS, words),
-            num=sum(axis.verdict is Verdict.NO_EFFECT for axis in analysis.axes),
-            named=words.join([words.name("axis", axis.key) for axis in named]) or words("nothing"),
-        ),
-        tone=TONES[analysis.verdict],
-        role="lead",
+    bits = name_axes(analysis, Verdict.MOVES_BITS, words)
+    text = words(
+        f"lead.{analysis.verdict.name}",
+        tokens=name_axes(analysis, Verdict.CHANGES_TOKENS, words) or words("nothing"),
+        bits=bits,
+        num=sum(axis.verdict is Verdict.NO_EFFECT for axis in analysis.axes),
+        named=words.join([words.axis(axis.key) for axis in named]) or words("nothing"),
     )
+    if bits and analysis.verdict is Verdict.CHANGES_TOKENS:
+        text += words("lead.besides", bits=bits)
+    return Paragraph(text=text, tone=TONES[analysis.verdict], role="lead")
 
 
 def name_axes(analysis: Analysis, verdict: Verdict, words: Words) -> str:
     """Name the axes with a verdict."""
-    names = [words.name("axis", axis.key) for axis in analysis.axes if axis.verdict is verdict]
-    return words.join(names) or words("nothing")
+    names = [words.axis(axis.key) for axis in analysis.axes if axis.verdict is verdict]
+    return words.join(names)
 
 
 def describe_basis(analysis: Analysis, words: Words) -> str:
@@ -92,7 +92,7 @@ def list_limits(analysis: Analysis, words: Words) -> Iterator[str]:
     if not sees_bits(analysis.axes):
         yield words("limit.no-bits")
     elif blind := [axis for axis in tested(analysis.axes) if not sees_bits((axis,))]:
-        yield words("limit.some-bits", axes=words.join([words.name("axis", a.key) for a in blind]))
+        yield words("limit.some-bits", axes=words.join([words.axis(a.key) for a in blind]))
     if analysis.positive_control != "same":
         yield words(f"control.{analysis.positive_control}")
     yield words("limit.discovery", rate=words.percent(analysis.false_discovery_rate))

@@ -144,7 +144,9 @@ def explain_operands(operands: Operands, words: Words) -> list[Block]:
     name = show(operands.name)
     if not is_usable(operands):
         return [Paragraph(text=words("explain.unusable", name=name))]
-    intro = words("explain.operands", name=name, n=f"{len(operands.x):,}", dtype=show(operands.dtype))
+    intro = words(
+        "explain.operands", name=name, n=f"{len(operands.x):,}", dtype=show(operands.dtype)
+    )
     blocks: list[Block] = [Paragraph(text=intro)]
     found = absorb(operands)
     if found is not None:
@@ -159,8 +161,8 @@ def make_absorption(found: Absorption, words: Words) -> Table:
         (
             row.format.name,
             spell_number(row.total),
-            spell_number(row.addend),
-            spell_number(row.gap),
+            f"{row.addend:.4g}",
+            f"{row.gap:.3g}",
             spell_number(row.result),
             words.percent(row.arrived) if math.isfinite(row.arrived) else words("overflow"),
             f"{row.num_lost:,}/{found.num_products:,}",
@@ -200,7 +202,7 @@ def explain_tie(tie: NearTie, words: Words) -> list[Block]:
     found = compare_tie(tie)
     rows: list[tuple[str | Cell, ...]] = [
         (
-            Cell(text=show_id(item.token), is_code=True),
+            Cell(text=f'"{show_id(item.token)}"', is_code=True),
             f"{item.base:.6g}",
             win(words.percent(item.base_share), item.wins_base, words),
             f"{item.treated:.6g}",
@@ -222,4 +224,6 @@ def explain_tie(tie: NearTie, words: Words) -> list[Block]:
 
 def win(share: str, wins: bool, words: Words) -> Cell:
     """Mark the winner in words."""
-    return Cell(text=words("tie.wins", share=share) if wins else share, tone="tokens" if wins else "")
+    return Cell(
+        text=words("tie.wins", share=share) if wins else share, tone="tokens" if wins else ""
+    )

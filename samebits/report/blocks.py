@@ -4,6 +4,7 @@ All text is already in the reader's language and harmless to look at (visible.py
 HTML or Markdown is left to whoever draws. Knows nothing of audits.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,6 +29,8 @@ class Column:
 
     label: str
     is_number: bool = False
+    is_sentence: bool = False
+    """Whether its fields say by themselves what they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +138,11 @@ class Document:
 
 
 def make_table(
-    caption: str, columns: tuple[str, ...], rows: list[tuple[str | Cell, ...]], *, code: str = ""
+    caption: str,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[str | Cell, ...]],
+    *,
+    code: str = "",
 ) -> Table:
     """Make a table of one group.
 

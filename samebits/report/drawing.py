@@ -141,16 +141,17 @@ def place_in_bins(edges: Sequence[float], value: float) -> float:
 
 def draw_depth(chart: Depth, _key: str) -> Drawn:
     """Draw errors on a logarithmic scale; below, which places kept their bits."""
-    left, top, height = 62.0, 26.0, 200.0
+    left, top, height = 62.0, 46.0, 200.0
     room = WIDTH - left - 12
     count = max(len(chart.depths), 1)
     xs = [left + room * (i + 0.5) / count for i in range(count)]
     low, high = decades([value for curve in chart.curves for value in curve.values])
     parts = draw_decades(low, high, (left, top, room, height))
+    parts.append(text(chart.unit, 4, 12, class_="soft"))
     for curve in chart.curves:
         parts += draw_curve(curve, xs, lambda v: top + height * (high - v) / (high - low))
-    parts += draw_equal(chart, xs, (left, top + height + 14, room / count))
-    parts += draw_layers(chart, xs, top + height + 46)
+    parts += draw_equal(chart, xs, (left, top + height + 20, room / count))
+    parts += draw_layers(chart, xs, top + height + 54)
     if chart.marked is not None:
         x = xs[chart.marked]
         anchor = "start" if x < left + room / 2 else "end"
@@ -158,8 +159,8 @@ def draw_depth(chart: Depth, _key: str) -> Drawn:
             line(x, top - 6, x, top + height + 26, "stroke-tokens thick"),
             text(chart.mark_label, x + (5 if anchor == "start" else -5), top - 10, anchor=anchor),
         ]
-    parts += draw_names(chart.curves, left, top + height + 84)
-    return join(parts), (WIDTH, top + height + 94)
+    parts += draw_names(chart.curves, left, top + height + 96)
+    return join(parts), (WIDTH, top + height + 106)
 
 
 def decades(values: Sequence[float | None]) -> tuple[int, int]:

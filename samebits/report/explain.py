@@ -1,4 +1,4 @@
-"""Shows rounding on the user's own numbers: a dot product of the model, in other formats and orders.
+"""Shows rounding on the user's own numbers: a dot product in other formats and orders.
 
 Pure Python, so that no library's arithmetic stands between the reader and the rule: a result is
 computed in binary64 and rounded to nearest, ties to even. For one addition or multiplication of

@@ -99,7 +99,8 @@ SIGNS = {"same": lambda _cell: "", "bits": slash, "tokens": cross, "missing": do
 
 def draw_legend(legend: Sequence[tuple[str, str]], y: float) -> tuple[list[Markup], float]:
     """Explain the cells; also give where it ends."""
-    parts, x = [], 4.0
+    parts: list[Markup] = []
+    x = 4.0
     for state, name in legend:
         parts += draw_state(state, [(x, y, 18.0, 18.0)])
         parts.append(text(name, x + 24, y + 13))

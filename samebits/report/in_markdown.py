@@ -5,7 +5,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from samebits.report import blocks
-from samebits.report.blocks import Cell, Code, Document, Figure, Fold, Gallery, Items, Paragraph, Table
+from samebits.report.blocks import (
+    Cell,
+    Code,
+    Document,
+    Figure,
+    Fold,
+    Gallery,
+    Items,
+    Paragraph,
+    Table,
+)
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>|~&#])")
 

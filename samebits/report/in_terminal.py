@@ -31,9 +31,10 @@ BAR = 30
 
 def draw_document(document: Document) -> RenderableType:
     """Draw a report."""
+    colon = document.labels["colon"]
     parts: list[RenderableType] = [Text(document.title, style="bold")]
     for section in document.sections:
-        drawn = [part for block in section.blocks for part in draw_block(block)]
+        drawn = [part for block in section.blocks for part in draw_block(block, colon)]
         if drawn:
             parts += [Text(), Text(section.title, style="bold underline"), *drawn]
     return Group(*parts)
@@ -47,37 +48,44 @@ def print_document(document: Document, width: int) -> str:
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines()) + "\n"
 
 
-def draw_block(block: blocks.Block) -> Iterator[RenderableType]:
-    """Draw one block."""
-    return DRAWERS[block.kind](block)
+def draw_block(block: blocks.Block, colon: str) -> Iterator[RenderableType]:
+    """Draw one block; `colon` stands after a name."""
+    return DRAWERS[block.kind](block, colon)
 
 
-def draw_paragraph(block: Paragraph) -> Iterator[RenderableType]:
+def draw_paragraph(block: Paragraph, _colon: str) -> Iterator[RenderableType]:
     """Draw a paragraph; an alarm begins with a sign."""
     style = f"bold {STYLES[block.tone]}".strip() if block.role else STYLES[block.tone]
     style = "dim" if block.role == "small" else style
-    sign = "! " if block.role == "alarm" else ""
-    yield Text(f"{sign}{block.text}", style=style)
+    if block.role == "alarm":
+        yield draw_item("! ", Text(block.text, style=style))
+    else:
+        yield Text(block.text, style=style)
 
 
-def draw_items(block: Items) -> Iterator[RenderableType]:
+def draw_items(block: Items, _colon: str) -> Iterator[RenderableType]:
     """Draw a list."""
     for text in block.texts:
-        grid = Grid.grid(padding=0)
-        grid.add_row("- ", Text(text))
-        yield grid
+        yield draw_item("- ", Text(text))
 
 
-def draw_code(block: Code) -> Iterator[RenderableType]:
+def draw_item(sign: str, text: Text) -> RenderableType:
+    """Draw a text beside a sign."""
+    grid = Grid.grid(padding=0)
+    grid.add_row(sign, text)
+    return grid
+
+
+def draw_code(block: Code, colon: str) -> Iterator[RenderableType]:
     """Draw a command."""
-    yield Text(f"{block.label}:")
+    yield Text(f"{block.label}{colon}".rstrip())
     yield Padding(Text(block.text, overflow="fold"), (0, 0, 0, 2))
 
 
-def draw_table(table: Table) -> Iterator[RenderableType]:
+def draw_table(table: Table, colon: str) -> Iterator[RenderableType]:
     """Draw a table, or the fields of each row where it is too wide."""
     yield Text(f"\n{table.caption}", style="italic")
-    yield from draw_rows(table) if table.is_wide else draw_grid(table)
+    yield from draw_rows(table, colon) if table.is_wide else draw_grid(table)
 
 
 def draw_grid(table: Table) -> Iterator[RenderableType]:
@@ -97,31 +105,34 @@ def draw_cell(cell: Cell) -> Text:
     return Text(cell.text, style=STYLES[cell.tone])
 
 
-def draw_rows(table: Table) -> Iterator[RenderableType]:
+def draw_rows(table: Table, colon: str) -> Iterator[RenderableType]:
     """List each row: its first field, then the others with the names of their columns."""
     for group in table.groups:
         if group.label:
             yield Text(f"\n{group.label}", style=f"bold {STYLES[group.tone]}".strip())
         for row in group.rows:
             yield Padding(Text(row[0].text), (0, 0, 0, 2))
-            fields = list_fields(table.columns[1:], row[1:])
-            if fields:
-                yield Padding(Text(fields), (0, 0, 0, 6))
+            for text in list_fields(table.columns[1:], row[1:], colon):
+                yield Padding(Text(text), (0, 0, 0, 4))
 
 
-def list_fields(columns: tuple[Column, ...], cells: tuple[Cell, ...]) -> str:
-    """Put named fields after each other, without the empty ones."""
-    pairs = zip(columns, cells, strict=True)
-    return " · ".join(f"{column.label}: {cell.text}" for column, cell in pairs if cell.text)
+def list_fields(columns: tuple[Column, ...], cells: tuple[Cell, ...], colon: str) -> Iterator[str]:
+    """Put named fields after each other, without the empty ones; then the sentences."""
+    pairs = [pair for pair in zip(columns, cells, strict=True) if pair[1].text]
+    named = [
+        f"{column.label}{colon}{cell.text}" for column, cell in pairs if not column.is_sentence
+    ]
+    yield from filter(None, [" · ".join(named)])
+    yield from (cell.text for column, cell in pairs if column.is_sentence)
 
 
-def draw_figure(figure: Figure) -> Iterator[RenderableType]:
+def draw_figure(figure: Figure, colon: str) -> Iterator[RenderableType]:
     """Draw bars; of other figures the numbers, if they are few."""
     if isinstance(figure.chart, Bars):
         yield Text(f"\n{figure.title}", style="italic")
         yield draw_bars(figure.chart)
     elif not figure.is_long:
-        yield from draw_table(figure.table)
+        yield from draw_table(figure.table, colon)
 
 
 def draw_bars(chart: Bars) -> RenderableType:
@@ -135,12 +146,12 @@ def draw_bars(chart: Bars) -> RenderableType:
     return grid
 
 
-def draw_nothing(_block: Any) -> Iterator[RenderableType]:
+def draw_nothing(_block: Any, _colon: str) -> Iterator[RenderableType]:
     """Leave out what a terminal has no room for."""
     yield from ()
 
 
-DRAWERS: dict[str, Callable[[Any], Iterator[RenderableType]]] = {
+DRAWERS: dict[str, Callable[[Any, str], Iterator[RenderableType]]] = {
     "paragraph": draw_paragraph,
     "items": draw_items,
     "code": draw_code,

@@ -28,6 +28,8 @@ def translate(sentence: str) -> str:
         return SENTENCES_ZH[sentence]
     for pattern, chinese in patterns():
         if found := pattern.fullmatch(sentence):
-            values = {name: SENTENCES_ZH.get(text, text) for name, text in found.groupdict().items()}
+            values = {
+                name: SENTENCES_ZH.get(text, text) for name, text in found.groupdict().items()
+            }
             return chinese.format_map(values)
     return sentence

@@ -56,7 +56,9 @@ def width_of(label: str) -> float:
     return LETTER * sum(2 if ord(character) >= WIDE else 1 for character in label)
 
 
-def picture(key: str, title: str, description: str, body: Markup, size: tuple[float, float]) -> Markup:
+def picture(
+    key: str, title: str, description: str, body: Markup, size: tuple[float, float]
+) -> Markup:
     """Wrap a drawing so that a screen reader names and describes it."""
     width, height = (round(value) for value in size)
     names = element("title", title, id=f"{key}-title") + element(

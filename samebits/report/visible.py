@@ -6,9 +6,8 @@ vanish are spelled out; the rest is left to the escaping of each output format.
 
 import unicodedata
 
-PICTURES = 0x2400
-"""Unicode's pictures of the control characters begin here."""
-DELETE = "\u2421"
+ARROWS = {"\n": "↵", "\t": "⇥"}
+"""Signs for the controls that prompts are full of; others are given by their code."""
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that show nothing by themselves."""
 ID_CHARACTERS = 40
@@ -27,13 +26,11 @@ def show_id(text: str) -> str:
 
 
 def show_character(character: str) -> str:
-    """Give a picture, or the code, of a character that cannot be seen."""
+    """Give a sign, or the code, of a character that cannot be seen."""
     if character.isascii() and character.isprintable():
         return character
-    if character < " ":
-        return chr(PICTURES + ord(character))
-    if character == "\x7f":
-        return DELETE
+    if character in ARROWS:
+        return ARROWS[character]
     if unicodedata.category(character) in HIDDEN:
-        return f"⟨U+{ord(character):04X}⟩"
+        return f"[U+{ord(character):04X}]"
     return character

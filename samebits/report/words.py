@@ -36,6 +36,11 @@ class Words:
         """Give the name of an axis, a verdict …; its key, if it has none."""
         return self.texts.get(f"{kind}.{key}", show(key))
 
+    def axis(self, key: str) -> str:
+        """Name an axis within a sentence."""
+        name = self.name("axis", key)
+        return name[:1].lower() + name[1:] if name[1:2].islower() else name
+
     def join(self, parts: list[str]) -> str:
         """List things in a sentence."""
         return self.texts["comma"].join(parts)

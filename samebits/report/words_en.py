@@ -1,16 +1,18 @@
 """The words of reports in English. words_zh.py has the same keys."""
 
 from samebits.report.axes_en import AXES_EN
+from samebits.report.compare_words_en import COMPARE_EN
 
-ENGLISH: dict[str, str] = AXES_EN | {
+ENGLISH: dict[str, str] = {**AXES_EN, **COMPARE_EN} | {
     "lang": "en",
     "title": "Audit of {target}",
     "comma": ", ",
     "semicolon": "; ",
     "none": "–",
+    "colon": ": ",
     "nothing": "none",
-    "percent": "{n} %",
-    "rate": "{num}/{of} ({low}–{high} %)",
+    "percent": "{n}\N{NO-BREAK SPACE}%",
+    "rate": "{num}/{of} ({low}–{high}\N{NO-BREAK SPACE}%)",
     "short": "{share}, {verdict}",
     "and-more": "{text} and {n} more",
     "prompt.one": "{n} prompt",
@@ -42,6 +44,7 @@ ENGLISH: dict[str, str] = AXES_EN | {
     "lead.NO_EFFECT": "No effect seen on any axis that could tell ({num}).",
     "lead.MOVES_BITS": "Bits move, tokens do not: {bits}.",
     "lead.CHANGES_TOKENS": "Not stable. What changes tokens: {tokens}.",
+    "lead.besides": " What moves bits alone: {bits}.",
     "lead.CANNOT_TELL": "Cannot tell: the evidence does not suffice for a verdict.",
     "lead.NOT_TESTED": "Nothing was tested.",
     "lead.NOT_EXPLAINED": "Not stable, and not explained by the axes tested: repeats of the same "
@@ -85,8 +88,7 @@ ENGLISH: dict[str, str] = AXES_EN | {
     "column.bits": "Bits differ",
     "column.controls": "Controls differ",
     "column.first-token": "First token",
-    "column.seen": "Would have been seen",
-    "column.remark": "Remark",
+    "column.remark": "What it shows",
     "column.outcome": "Compared",
     "column.differ": "Prompts that differ",
     "column.limit": "Smallest share seen",
@@ -105,6 +107,8 @@ ENGLISH: dict[str, str] = AXES_EN | {
     "column.text": "Text",
     "column.token": "Token",
     "column.alive": "Still agree",
+    "change-of.bits": "change of bits",
+    "change-of.tokens": "change of tokens",
     "outcome.bits": "bits",
     "outcome.tokens": "tokens",
     "outcome.answer": "answers",
@@ -202,7 +206,8 @@ ENGLISH: dict[str, str] = AXES_EN | {
     "inside its model. A local target (hf: or engine:) can be looked into.",
     "probe.none": "Missing: no probe was made. One is made where an effect is found and the target "
     "can be looked into.",
-    "probe.equal": "Prompt {prompt}, {base} against {treated}: all {num} places have the same bits.",
+    "probe.equal": "Prompt {prompt}, {base} against {treated}: all {num} places have the same "
+    "bits.",
     "probe.first": "Prompt {prompt}, {base} against {treated}: bits first differ at {place} (layer "
     "{depth}).",
     "depth.title": "Error by depth: {treated}",
@@ -216,7 +221,7 @@ ENGLISH: dict[str, str] = AXES_EN | {
     "depth.same": "same",
     "depth.differ": "differ",
     "depth.mark": "first: {place}",
-    "depth.unit": "relative error",
+    "depth.unit": "relative error against float64",
     "depth.strip": "tall: bits differ; low: same",
     "explain": "The arithmetic",
     "explain.read": "Why a change of order can change a token, on numbers of this very model.",
@@ -225,7 +230,8 @@ ENGLISH: dict[str, str] = AXES_EN | {
     "explain.unusable": "The operands of {name} are not finite, or too few, to be added up.",
     "explain.operands": "The dot product is one of {name}: {n} products, held as {dtype}.",
     "absorb.read": "A small addend is absorbed: adding product {step} to the sum of those before "
-    "it. If less than half the gap to the next number, nothing of it arrives.",
+    "it. Where it is less than half the "
+    "gap to the next number, nothing of it arrives.",
     "absorb.caption": "One addition in three formats",
     "absorb.total": "Sum so far",
     "absorb.addend": "Addend",
@@ -245,9 +251,9 @@ ENGLISH: dict[str, str] = AXES_EN | {
     "order.blocks-16": "blocks of 16",
     "order.sorted": "smallest first",
     "order.distinct": "different results",
-    "order.note": "Operands, products and sums are each rounded to the format; exact: the correctly "
-    "rounded sum of the numbers as they were held. Kernels for bfloat16 and float16 often add in "
-    "float32 and round once.",
+    "order.note": "Operands, products and sums are each rounded to the format; exact: the "
+    "correctly rounded sum of the numbers as they were held. Kernels for bfloat16 and float16 "
+    "often add in float32 and round once.",
     "tie.read": "The nearest tie: prompt {prompt}, token {step}.",
     "tie.caption": "Softmax over the candidates under both conditions",
     "tie.token": "Token",
@@ -262,7 +268,7 @@ ENGLISH: dict[str, str] = AXES_EN | {
     "setup": "What was asked, and in force",
     "setup.again": "Run it again",
     "setup.record": "Record",
-    "setup.digest": "Digest",
+    "setup.digest": "Digest of the record",
     "setup.format": "Format",
     "setup.version": "samebits version",
     "setup.started_at": "Started",

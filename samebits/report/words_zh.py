@@ -1,13 +1,15 @@
 """The words of reports in Chinese. words_en.py has the same keys."""
 
 from samebits.report.axes_zh import AXES_ZH
+from samebits.report.compare_words_zh import COMPARE_ZH
 
-CHINESE: dict[str, str] = AXES_ZH | {
+CHINESE: dict[str, str] = {**AXES_ZH, **COMPARE_ZH} | {
     "lang": "zh-CN",
     "title": "审计报告：{target}",
     "comma": "、",
     "semicolon": "；",
     "none": "–",
+    "colon": "：",
     "nothing": "无",
     "percent": "{n}%",
     "rate": "{num}/{of}（{low}–{high}%）",
@@ -42,6 +44,7 @@ CHINESE: dict[str, str] = AXES_ZH | {
     "lead.NO_EFFECT": "凡能作出判断的因素（{num} 个）均未见影响。",
     "lead.MOVES_BITS": "比特有变化，词元没有变化：{bits}。",
     "lead.CHANGES_TOKENS": "不稳定。改变词元的因素：{tokens}。",
+    "lead.besides": "只改变比特的因素：{bits}。",
     "lead.CANNOT_TELL": "无法判断：证据不足以下结论。",
     "lead.NOT_TESTED": "没有测试任何因素。",
     "lead.NOT_EXPLAINED": "不稳定，且所测因素不能解释：同一调用原样重复，结果也会不同。"
@@ -79,7 +82,6 @@ CHINESE: dict[str, str] = AXES_ZH | {
     "column.bits": "比特不同",
     "column.controls": "对照不同",
     "column.first-token": "首个不同词元",
-    "column.seen": "可见下限",
     "column.remark": "说明",
     "column.outcome": "比较层面",
     "column.differ": "不同的提示",
@@ -99,6 +101,8 @@ CHINESE: dict[str, str] = AXES_ZH | {
     "column.text": "文本",
     "column.token": "词元",
     "column.alive": "仍一致",
+    "change-of.bits": "比特变化",
+    "change-of.tokens": "词元变化",
     "outcome.bits": "比特",
     "outcome.tokens": "词元",
     "outcome.answer": "答案",
@@ -198,7 +202,7 @@ CHINESE: dict[str, str] = AXES_ZH | {
     "depth.same": "相同",
     "depth.differ": "不同",
     "depth.mark": "首处：{place}",
-    "depth.unit": "相对误差",
+    "depth.unit": "相对 float64 的误差",
     "depth.strip": "高：比特不同；低：相同",
     "explain": "算术原理",
     "explain.read": "用这个模型自己的数值说明，为什么改变次序会改变词元。",
@@ -243,7 +247,7 @@ CHINESE: dict[str, str] = AXES_ZH | {
     "setup": "要求与实际生效的设置",
     "setup.again": "再次运行",
     "setup.record": "记录",
-    "setup.digest": "摘要",
+    "setup.digest": "记录的摘要",
     "setup.format": "格式",
     "setup.version": "samebits 版本",
     "setup.started_at": "开始时间",

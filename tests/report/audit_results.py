@@ -68,7 +68,7 @@ def make_level(
         verdict=verdict,
         reason=reason,
         base="{}",
-        treated='{"%s":%s}' % (axis, level),
+        treated=f'{{"{axis}":{level}}}',
         num_prompts=of,
         num_calls=4 * of,
         num_missing=0,
@@ -80,9 +80,7 @@ def make_level(
 
 
 def make_axis(key: str, verdict: Verdict, *levels: LevelResult, **changes: Any) -> AxisResult:
-    made = AxisResult(
-        key=key, verdict=verdict, reason="", levels=levels, threshold=None, notes=()
-    )
+    made = AxisResult(key=key, verdict=verdict, reason="", levels=levels, threshold=None, notes=())
     return replace(made, **changes)
 
 
@@ -107,9 +105,7 @@ def make_axes() -> tuple[AxisResult, ...]:
         make_axis(
             "first-call",
             Verdict.CANNOT_TELL,
-            make_level(
-                "first-call", "first", Verdict.CANNOT_TELL, of=6, reason="too few prompts"
-            ),
+            make_level("first-call", "first", Verdict.CANNOT_TELL, of=6, reason="too few prompts"),
             reason="too few prompts",
         ),
         make_axis(
@@ -170,13 +166,19 @@ def make_census() -> Census:
 
 def make_operands(num: int = 64, dtype: str = "bfloat16") -> Operands:
     """Make a dot product whose numbers bfloat16 holds."""
-    x = tuple((((i * 37) % 101) - 50) / 16 for i in range(num))
-    w = tuple((((i * 53) % 89) - 40) / 128 for i in range(num))
+    x = tuple((((i * 37) % 101) - 50) / 16 * (2.0 ** -(i % 9)) for i in range(num))
+    w = tuple((((i * 53) % 89) - 30) / 128 * (2.0 ** -(i % 7)) for i in range(num))
     return Operands(name="model.layers.0.mlp.down_proj", x=x, w=w, dtype=dtype)
 
 
 def make_probe(layers: int = 8, first: int = 3) -> Probe:
-    names = ("input_layernorm", "self_attn.q_proj", "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj")
+    names = (
+        "input_layernorm",
+        "self_attn.q_proj",
+        "self_attn.o_proj",
+        "mlp.up_proj",
+        "mlp.down_proj",
+    )
     places = []
     for layer in range(layers):
         for i, name in enumerate(names):
@@ -210,8 +212,13 @@ def make_probe(layers: int = 8, first: int = 3) -> Probe:
 
 
 def make_header() -> dict[str, Any]:
-    prompts = [
-        {"id": key, "text": f"Question {key}: why is the sky blue?", "messages": None, "answer": None}
+    prompts: list[dict[str, Any]] = [
+        {
+            "id": key,
+            "text": f"Question {key}: why is the sky blue?",
+            "messages": None,
+            "answer": None,
+        }
         for key in PROMPTS
     ]
     prompts[0] |= {"text": None, "messages": [["system", "Be brief."], ["user", "Why?"]]}
@@ -243,7 +250,9 @@ def make_unstable() -> Analysis:
         axes=make_axes(),
         stability=make_stability(),
         survival=(
-            Survival(axis="batch", num_pairs=120, tokens=(3, 7, 12, 19), alive=(0.9, 0.8, 0.7, 0.6)),
+            Survival(
+                axis="batch", num_pairs=120, tokens=(3, 7, 12, 19), alive=(0.9, 0.8, 0.7, 0.6)
+            ),
             Survival(axis="kv-cache", num_pairs=120, tokens=(5, 21), alive=(0.9, 0.77)),
         ),
         census=make_census(),
@@ -335,10 +344,8 @@ def make_unexplained() -> Analysis:
         if axis.key != "repeat"
     )
     header = make_header() | {"target": {"kind": "http", "name": "some-model", "in_force": {}}}
-    heat = dict(made.heat) | {"repeat": {key: "tokens" for key in PROMPTS[:5]}}
-    return replace(
-        made, axes=(noisy, *blind), header=header, heat=heat, positive_control="same"
-    )
+    heat = dict(made.heat) | {"repeat": dict.fromkeys(PROMPTS[:5], "tokens")}
+    return replace(made, axes=(noisy, *blind), header=header, heat=heat, positive_control="same")
 
 
 def make_untested() -> Analysis:
