@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-from samebits.audit.axes import BASE
+from samebits.audit.axes import BASE, Contrast
 from samebits.audit.budget import Meter
 from samebits.audit.condition import Condition, Process
 from samebits.audit.observation import Answer, Observation
@@ -235,6 +235,14 @@ class Asker:
         with ExitStack() as stack:
             answers = self.ask(stack, there, BASE, (prompt,), self.options.nonce)
             return self.next_answer(answers, BASE, prompt)
+
+    def probe(self, contrast: Contrast, prompt: AuditPrompt) -> Probe | None:
+        """Look where the bits of a contrast part; None if the target cannot."""
+        began = self.clock()
+        try:
+            return self.base.session.probe(contrast.base, contrast.treated, prompt)
+        finally:
+            self.target_s += self.clock() - began
 
     def give_up(self, condition: Condition) -> None:
         """Find out whether the target is gone or only refuses a condition; leave that out.

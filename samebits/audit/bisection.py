@@ -22,18 +22,17 @@ def value_of(contrast: Contrast) -> int:
 
 
 def find_middle(
-    found: Sequence[Contrast], clean: Sequence[Contrast], asked: Sequence[Contrast]
+    least: Contrast, clean: Sequence[Contrast], asked: Sequence[Contrast]
 ) -> Contrast | None:
     """Choose the next level of one axis to ask.
 
     Args:
-        found: Contrasts with an effect; at least one.
+        least: The smallest level with an effect.
         clean: Contrasts without any difference.
         asked: All that were asked, these and undecided ones.
     Returns:
         None if the two are neighbours, or what lies between was asked and is undecided.
     """
-    least = min(found, key=value_of)
     low = max((value_of(c) for c in clean if value_of(c) < value_of(least)), default=1)
     middle = (low + value_of(least)) // 2
     if middle == low or middle in map(value_of, asked):

@@ -8,7 +8,7 @@ Pure functions; run.py carries them out. Decision: docs/decisions/0007-how-an-au
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ class AuditOptions:
     axes: tuple[str, ...] | None = None
     """Keys of the axes to test; None: all."""
     max_tokens: int = 32
-    budget: Budget = Budget()  # noqa: RUF009 - frozen
+    budget: Budget = field(default_factory=Budget)
     detect: float = 0.25
     """Share of prompts that a clean contrast has to be able to show."""
     record_only: bool = False
@@ -150,6 +150,11 @@ def refuse(contrast: Contrast, target: Target, facts: TargetFacts) -> str:
     return target.refuse(contrast.base, facts) or target.refuse(contrast.treated, facts)
 
 
+def num_repeats(number: int) -> int:
+    """Count the calls of each condition and prompt in one round: 2, then 3, then 4."""
+    return REPEATS + number
+
+
 def plan_first(plan: Plan) -> tuple[Visit, ...]:
     """List the visits of the first round: all contrasts, all prompts."""
     wants = [Want(contrast, plan.prompts) for contrast in plan.contrasts]
@@ -169,7 +174,7 @@ def plan_round(
         number: Of the round, from 0.
     """
     plain = collect_plain(wants, prompts)
-    repeats = REPEATS + number
+    repeats = num_repeats(number)
     here = {c: asked for c, asked in plain.items() if c.process == BASE.process}
     passes = [tuple(walk(here, number, repeat)) for repeat in range(repeats)]
     half = repeats // 2

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from samebits.audit.condition import Call, Condition, Process
@@ -28,6 +29,7 @@ from samebits.audit.targets.stub_causes import (
 from samebits.errors import TargetError
 
 VOCABULARY = 50_000
+MASK = 2**64 - 1
 OWN_TIME = "2026-01-01T00:00:00"
 """What the template shows if it has a clock and is told no time."""
 MAX_LOGPROBS = 5
@@ -210,14 +212,14 @@ def generate(
     context = draw(script.seed, "same" if script.is_constant else text)
     ids, margins, bits, logprobs, seconds = [], [], [], [], []
     for step in range(ask.max_tokens if own is None else len(own)):
-        margin = -script.mean_margin * math.log1p(-draw_share(context, "margin"))
+        share, *pair = draw_candidates(context)
+        margin = -script.mean_margin * math.log1p(-share)
         value = margin + sum(move(drift, context) for drift in drifts)
-        pair = [draw(context, "best") % VOCABULARY, draw(context, "second") % VOCABULARY]
         chosen = choose(drifts, value, context, ask.call.temperature, seed)
         ids.append(pair[chosen] if own is None else own[step])
         seconds.append(pair[1 - chosen])
         margins.append(abs(value))
-        bits.append(f"{draw(context, value.hex()):016x}")
+        bits.append(f"{draw(context, value):016x}")
         logprobs.append(-math.log1p(math.exp(value if chosen else -value)))
         context = draw(context, ids[-1])
     return Answer(
@@ -234,6 +236,22 @@ def generate(
         num_tokens=len(ids),
         fingerprint="fp_stub",
     )
+
+
+class Candidates(NamedTuple):
+    """What may come next."""
+
+    share: float
+    """From [0, 1); the margin is drawn with it."""
+    best: int
+    second: int
+
+
+def draw_candidates(context: int) -> Candidates:
+    """Draw what may come after a text."""
+    bits = int.from_bytes(blake2b(context.to_bytes(8, "little"), digest_size=24).digest(), "little")
+    share, best, second = (bits & MASK) >> 11, (bits >> 64) & MASK, bits >> 128
+    return Candidates(share / 2**53, best % VOCABULARY, second % VOCABULARY)
 
 
 def move(drift: Drift, context: int) -> float:
