@@ -69,9 +69,8 @@ def open_engine(loaded: Engine, order: Order, longest: int) -> Iterator["Caller"
         file_digest=loaded.file_digest,
     )
     engine.weights_digest = loaded.identity.weights
-    # The loop serves as the engine's own would; it only lets somebody look on.
-    is_gated = call.concurrency > 1 and not call.stagger_ms
-    loop = WatchedLoop(loaded.decoder, limits, num_together=call.concurrency if is_gated else 1)
+    # It serves as the engine's own would; it only lets somebody look on.
+    loop = WatchedLoop(loaded.decoder, limits)
     engine.loop = loop
     with engine:
         yield Caller(engine, loop, order)
@@ -115,6 +114,7 @@ class Caller:
         """Serve requests from one thread, or each from a thread of its own."""
         if self.order.call.concurrency == 1:
             return list(self.engine.follow(generations))
+        self.loop.expect(0 if self.order.call.stagger_ms else len(generations))
         with ThreadPoolExecutor(len(generations)) as pool:
             futures = [pool.submit(self.start, generation) for generation in generations]
             return [event for future in futures for event in future.result()]

@@ -3,7 +3,8 @@
 Nothing that is computed changes; receipts bring the bits of a step, this brings its margin.
 """
 
-from threading import Barrier, BrokenBarrierError
+from collections.abc import Callable
+from threading import Condition
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,17 +61,13 @@ class WatchedLoop(Loop):
 
     queues: WatchedQueues
 
-    def __init__(self, decoder: Decoder, limits: Limits, *, num_together: int = 1) -> None:
-        """Build a loop.
-
-        Args:
-            num_together: Requests, each of its own thread, that wait for one another before the
-                first of them is served; 1: nobody waits.
-        """
+    def __init__(self, decoder: Decoder, limits: Limits) -> None:
         super().__init__(decoder, limits)
         self.watched: SampleState | None = None
         self.notes = Notes()
-        self.gate = Barrier(num_together)
+        self.arrivals = Condition()
+        self.num_arrived = 0
+        self.num_expected = 0
 
     def reset(self) -> None:
         """Drop every request and free every page."""
@@ -82,19 +79,40 @@ class WatchedLoop(Loop):
         """Look on at a sample from now on."""
         self.watched, self.notes = sample, notes
 
+    def expect(self, count: int) -> None:
+        """Let the next `count` requests, each of its own thread, start together.
+
+        They arrive in the order of their places, however their threads run: an order of arrival
+        that is left to chance would be a second thing that changes.
+        """
+        self.num_arrived, self.num_expected = 0, count
+
     def submit(self, generation: Generation) -> None:
-        """Let a request wait for its turn, and for the others of its call.
+        """Let a request wait for its turn, and for all that it is to start with.
 
         Raises:
-            TargetError: Another request of the call never came.
+            TargetError: Another of them never came.
         """
-        super().submit(generation)
-        try:
-            self.gate.wait(GATE_S)
-        except BrokenBarrierError as error:
+        if not self.num_expected:
+            super().submit(generation)
+            return
+        with self.arrivals:
+            self.wait_until(lambda: self.num_arrived == generation.prompt)
+            super().submit(generation)
+            self.num_arrived += 1
+            self.arrivals.notify_all()
+            self.wait_until(lambda: self.num_arrived == self.num_expected)
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        """Wait for other requests.
+
+        Raises:
+            TargetError: They never came.
+        """
+        if not self.arrivals.wait_for(is_so, GATE_S):
             raise TargetError(
-                expected=f"{self.gate.parties} requests under way", found="fewer"
-            ) from error
+                expected=f"{self.num_expected} requests under way", found=str(self.num_arrived)
+            )
 
     def accept(self, number: int, logits: NDArray[np.float32]) -> None:
         """Draw a lane's next token."""

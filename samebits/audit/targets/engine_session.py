@@ -12,7 +12,7 @@ from typing import Any
 from samebits.audit.condition import Call, Condition, Process
 from samebits.audit.observation import Answer
 from samebits.audit.probe import Probe
-from samebits.audit.prompts import AuditPrompt
+from samebits.audit.prompts import AuditPrompt, load_built_in
 from samebits.audit.target import Ask, TargetFacts
 from samebits.audit.targets.engine import EngineSettings
 from samebits.audit.targets.engine_call import Caller, open_engine
@@ -80,7 +80,8 @@ def load_audited(settings: EngineSettings, process: Process) -> Engine:
     engine = Engine.load(
         settings.model,
         arithmetic=arithmetic,
-        weights=settings.weights if arithmetic == "sb1" else "w16",
+        # Another arithmetic than the one asked for quantises nothing.
+        weights=settings.weights if arithmetic == settings.arithmetic else "w16",
         threads=settings.threads if process.threads is None else process.threads,
         kernels="portable" if is_portable else settings.kernels,
         max_isa=settings.max_isa,
@@ -242,7 +243,11 @@ class EngineSession:
         if not isinstance(read, ReadPrompt):
             return None
         ask = self.last or Ask(
-            call=condition.call, prompts=(), max_tokens=PROBE_TOKENS, block="", companions=()
+            call=condition.call,
+            prompts=(),
+            max_tokens=PROBE_TOKENS,
+            block="",
+            companions=load_built_in().companions,
         )
         is_ours = replace(condition.process, instance=0) == replace(self.process, instance=0)
         return Side(
