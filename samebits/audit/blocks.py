@@ -101,17 +101,17 @@ def list_blocks(contrast: Contrast, index: Index) -> list[Block]:
 def list_repeats(condition: str, index: Index) -> Iterator[Block]:
     """List the calls of one condition, session by session: another process is another axis."""
     for rounds in index.get(condition, {}).values():
-        for number, seen in rounds.items():
-            for session in dict.fromkeys(one.session for one in seen):
-                same = [one for one in seen if one.session == session]
-                yield Block(
-                    prompt=same[0].prompt,
-                    round=number,
-                    base=present(same),
-                    treated=(),
-                    num_base=len(same),
-                    num_treated=0,
-                )
+        asked = [one for seen in rounds.values() for one in seen]
+        for session in dict.fromkeys(one.session for one in asked):
+            same = [one for one in asked if one.session == session]
+            yield Block(
+                prompt=same[0].prompt,
+                round=same[-1].round,
+                base=present(same),
+                treated=(),
+                num_base=len(same),
+                num_treated=0,
+            )
 
 
 def make_block(

@@ -5,6 +5,7 @@ Normative: docs/audit.md, "Test" and "Error control".
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from samebits.audit.axes import Contrast
@@ -33,6 +34,8 @@ FALSE_DISCOVERY_RATE = 0.05
 LEVEL = FALSE_DISCOVERY_RATE / LOOKS
 UNTESTED = ("repeat", "seed")
 """Axes whose findings are in the controls: repeats that differ need no test."""
+SEEDED = ("43", "0")
+"""Levels of the seed axis that give a seed, and so must repeat themselves."""
 FAMILIES = ((Outcome.BITS, Outcome.TOKENS), (Outcome.ANSWER,))
 """Outcomes whose false discoveries are controlled together."""
 
@@ -55,6 +58,21 @@ class Evidence:
     def is_repeat(self) -> bool:
         """Whether it compares a condition with itself."""
         return self.contrast.base == self.contrast.treated
+
+    def fails(self, split: Split) -> bool:
+        """Answer whether a block shows what must not be.
+
+        That is a difference across; among repeats, where there are but repeats; and where seeds
+        are compared, among the repeats of one seed: another seed may draw otherwise.
+        """
+        if self.is_repeat:
+            return split.differs_within
+        if self.contrast.axis != "seed":
+            return split.differs_across
+        level = self.contrast.level
+        # The base's seed has no level of its own: its failure belongs to the first of SEEDED.
+        sides = [split.treated] * (level in SEEDED) + [split.base] * (level == SEEDED[0])
+        return any(len(set(side)) > 1 for side in sides)
 
     def by_prompt(self, outcome: Outcome) -> dict[str, list[Split]]:
         """List the splits of each prompt, over all rounds."""
@@ -163,7 +181,10 @@ def measure(evidence: Evidence, outcome: Outcome, decision: Decision) -> Compari
     prompts = evidence.by_prompt(outcome)
     splits = [split for rounds in prompts.values() for split in rounds]
     quiet = [rounds for rounds in prompts.values() if not any(s.differs_within for s in rounds)]
-    moved = [any(differs(evidence, s) for s in rounds) for rounds in prompts.values()]
+    moved = [
+        any(s.differs_across or (evidence.is_repeat and s.differs_within) for s in rounds)
+        for rounds in prompts.values()
+    ]
     calm = prompts if evidence.is_repeat else quiet
     return Comparison(
         outcome=outcome,
@@ -176,11 +197,6 @@ def measure(evidence: Evidence, outcome: Outcome, decision: Decision) -> Compari
         is_found=decision.is_found,
         smallest_rate=smallest_visible_rate(len(calm)),
     )
-
-
-def differs(evidence: Evidence, split: Split) -> bool:
-    """Answer whether a block shows a difference: across, or among repeats of one condition."""
-    return split.differs_within if evidence.is_repeat else split.differs_across
 
 
 def noise(prompts: Sequence[Sequence[tuple[int, ...]]]) -> Rate:
@@ -204,12 +220,19 @@ def num_unexplained(evidence: Evidence, outcome: Outcome) -> int:
     )
 
 
-def list_differing(evidence: Evidence, outcome: Outcome, *, within: bool = False) -> list[str]:
-    """List the prompts that differ across, or, if wanted, in any pair at all."""
+def list_failing(evidence: Evidence, outcome: Outcome) -> list[str]:
+    """List the prompts that show what must not be."""
+    prompts = evidence.by_prompt(outcome).items()
+    return [prompt for prompt, rounds in prompts if any(map(evidence.fails, rounds))]
+
+
+def list_moved(evidence: Evidence, outcome: Outcome) -> list[str]:
+    """List the prompts that differ in some pair, whatever its labels."""
+    prompts = evidence.by_prompt(outcome).items()
     return [
         prompt
-        for prompt, rounds in evidence.by_prompt(outcome).items()
-        if any(differs(evidence, s) or (within and s.differs_within) for s in rounds)
+        for prompt, rounds in prompts
+        if any(split.differs_across or split.differs_within for split in rounds)
     ]
 
 
@@ -218,7 +241,7 @@ def find_first_divergence(evidence: Evidence) -> int | None:
     places = [
         first_in(block, evidence)
         for block, split in evidence.splits[Outcome.TOKENS]
-        if differs(evidence, split)
+        if evidence.fails(split)
     ]
     return min((place for place in places if place is not None), default=None)
 
@@ -229,6 +252,10 @@ def first_in(block: Block, evidence: Evidence) -> int | None:
     if name == "text":
         return None
     base = {spell_answer(answer, name) for answer in block.base}
-    treated = base if evidence.is_repeat else {spell_answer(a, name) for a in block.treated}
-    places = [first_difference(one, other) for one in base for other in treated]
+    treated = {spell_answer(answer, name) for answer in block.treated}
+    is_within = evidence.contrast.axis in UNTESTED
+    pairs = (
+        [*product(base, base), *product(treated, treated)] if is_within else product(base, treated)
+    )
+    places = [first_difference(one, other) for one, other in pairs]
     return min((place for place in places if place is not None), default=None)

@@ -12,6 +12,7 @@ from samebits.audit.axes import Contrast
 from samebits.audit.blocks import index_observations
 from samebits.audit.condition import Process
 from samebits.audit.evidence import (
+    SEEDED,
     UNTESTED,
     Decision,
     Evidence,
@@ -19,18 +20,18 @@ from samebits.audit.evidence import (
     decide,
     find_first_divergence,
     gather,
-    list_differing,
+    list_failing,
+    list_moved,
     measure,
     num_unexplained,
 )
 from samebits.audit.notes import Reason
 from samebits.audit.observation import Observation
 from samebits.audit.results import Comparison, LevelResult, Outcome, Verdict
+from samebits.audit.statistics import smallest_visible_rate
 
 DETECT = 0.25
 """Share of prompts that a clear contrast must be able to rule out."""
-SEEDED = ("43", "0")
-"""Levels of the seed axis that give a seed, and so must repeat themselves."""
 
 
 class State(StrEnum):
@@ -89,7 +90,7 @@ def judge_contrasts(
         for item in evidence
         if item.contrast.axis == "repeat"
         for outcome in item.splits
-        if list_differing(item, outcome)
+        if list_failing(item, outcome)
     }
     judged = [judge(item, i, decisions, detect, noisy) for i, item in enumerate(evidence)]
     return doubt_processes(judged)
@@ -113,7 +114,7 @@ def judge(
     if not evidence.num_treated_calls:
         verdict, reason, sights = Verdict.NOT_TESTED, Reason.NO_CALLS, {}
     open_outcomes = list_open(evidence, sights)
-    again = [p for outcome in open_outcomes for p in list_differing(evidence, outcome, within=True)]
+    again = [p for outcome in open_outcomes for p in list_moved(evidence, outcome)]
     return Judgement(
         result=make_result(evidence, verdict, reason, comparisons),
         states={outcome: sight.state for outcome, sight in sights.items()},
@@ -126,28 +127,12 @@ def judge(
 def settle(evidence: Evidence, outcome: Outcome, noisy: set[Outcome]) -> Decision:
     """Decide what needs no test: whether repeats that must agree differ, or a level asked later."""
     if evidence.contrast.axis == "seed":
-        is_found = outcome not in noisy and count_seed_failures(evidence, outcome) > 0
+        is_found = outcome not in noisy and bool(list_failing(evidence, outcome))
     elif evidence.is_exploratory:
         is_found = num_unexplained(evidence, outcome) > 0
     else:
-        is_found = evidence.is_repeat and bool(list_differing(evidence, outcome))
+        is_found = evidence.is_repeat and bool(list_failing(evidence, outcome))
     return Decision(0.0 if is_found else 1.0, is_found)
-
-
-def count_seed_failures(evidence: Evidence, outcome: Outcome) -> int:
-    """Count the prompts whose repeats under this level's own seed differ.
-
-    The base's seed has no level of its own: its failure belongs to the first of SEEDED.
-    """
-    level = evidence.contrast.level
-    return sum(
-        any(
-            (level in SEEDED and len(set(split.treated)) > 1)
-            or (level == SEEDED[0] and len(set(split.base)) > 1)
-            for split in rounds
-        )
-        for rounds in evidence.by_prompt(outcome).values()
-    )
 
 
 def see(evidence: Evidence, comparison: Comparison, detect: float, noisy: set[Outcome]) -> Sight:
@@ -176,14 +161,9 @@ def see_seed(
     if comparison.base_noise.num or (is_seeded and comparison.treated_noise.num):
         is_greedy = comparison.outcome in noisy
         return Sight(State.UNSURE, Reason.GREEDY_NOISE if is_greedy else Reason.SEED_FAILS)
-    if comparison.base_noise.of == 0 or rate_of(comparison) > detect:
+    if smallest_visible_rate(comparison.base_noise.of) > detect:
         return Sight(State.UNSURE, Reason.FEW_PROMPTS)
     return Sight(State.CLEAR)
-
-
-def rate_of(comparison: Comparison) -> float:
-    """Give the share of prompts that the base's repeats rule out."""
-    return 1 - float(0.05 ** (1 / comparison.base_noise.of))
 
 
 def is_mostly_missing(evidence: Evidence) -> bool:
@@ -230,7 +210,7 @@ def make_result(
     """Put a verdict and its counts together."""
     contrast, blocks = evidence.contrast, evidence.blocks
     calls = sum(block.num_base + block.num_treated for block in blocks)
-    tokens = list_differing(evidence, Outcome.TOKENS)
+    tokens = list_failing(evidence, Outcome.TOKENS)
     return LevelResult(
         axis=contrast.axis,
         level=contrast.level,
@@ -243,7 +223,7 @@ def make_result(
         num_missing=calls - sum(len(block.base) + len(block.treated) for block in blocks),
         comparisons={str(outcome): comparison for outcome, comparison in comparisons.items()},
         first_divergence=find_first_divergence(evidence),
-        affected=tuple(tokens or list_differing(evidence, Outcome.BITS)),
+        affected=tuple(tokens or list_failing(evidence, Outcome.BITS)),
         only_if="",
     )
 

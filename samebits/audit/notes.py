@@ -19,7 +19,6 @@ class Reason(StrEnum):
     RESTART = "a restart alone changes it"
     SEED_FAILS = "the same seed does not repeat"
     GREEDY_NOISE = "repeats without sampling differ as well"
-    ANSWERS_FEW = "a changed prompt did not change the answer"
 
 
 class Note(StrEnum):

@@ -56,11 +56,13 @@ class Comparison:
     pairs_differ: int
     p_value: float
     """Probability of at least this excess of differences across over differences within, were the
-    labels exchangeable; exact (statistics.py)."""
+    labels exchangeable; exact (statistics.py), at the look that found it, else at the last. 0 or 1
+    where repeats that must agree need no test."""
     is_found: bool
     """Whether p_value stands after control of the false-discovery rate."""
     smallest_rate: float
-    """Share of prompts that would have been seen with 95 % probability."""
+    """Share of prompts that would have been seen with 95 % probability: by the prompts whose
+    repeats agree, since where they do not an effect could hide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,7 @@ class AxisResult:
     """Largest level without an effect and smallest with one, where levels are ordered."""
     notes: tuple[str, ...]
     """Findings special to the axis, such as "an omitted seed is a constant"; English sentences
-    from a fixed list in analyse.py."""
+    from notes.py, as are all reasons but those that a target gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +184,8 @@ class Analysis:
     census: Census | None
     probes: tuple[Probe, ...]
     heat: Mapping[str, Mapping[str, str]]
-    """axis, then prompt id, to "same", "bits", "tokens" or "missing"."""
+    """axis, then prompt id, to "same", "bits", "tokens" or "missing"; prompts that were not asked
+    are absent."""
     positive_control: str
     """Whether a prompt changed by a little was seen to change the answer: "differs", "same", or
     "not made"."""

@@ -251,7 +251,7 @@ def kaplan_meier(events: Sequence[int], censored: Sequence[int]) -> Curve:
     for time in sorted(ended):
         alive *= 1 - died[time] / at_risk
         at_risk -= ended[time]
-        if died[time] or not at_risk:
+        if time and (died[time] or not at_risk):
             times.append(time)
             shares.append(alive)
     return Curve(tuple(times), tuple(shares))
