@@ -19,7 +19,7 @@ from samebits.report.blocks import (
     make_table,
 )
 from samebits.report.charts import Heat, Interval, Intervals
-from samebits.report.visible import show, show_id
+from samebits.report.visible import show_id
 from samebits.report.words import Words
 
 ORDER = (
@@ -56,12 +56,18 @@ def make_axis_table(analysis: Analysis, words: Words) -> Table:
             groups.append(Group(rows=tuple(rows), label=name, tone=TONES[verdict]))
     return Table(
         caption=words("axes.caption"),
-        columns=(
-            *(Column(label=words(f"column.{label}")) for label in labels[:-1]),
-            Column(label=words(f"column.{labels[-1]}"), is_sentence=True),
-        ),
+        columns=tuple(make_axis_column(label, words) for label in labels),
         groups=tuple(groups),
         is_wide=True,
+    )
+
+
+def make_axis_column(label: str, words: Words) -> Column:
+    """Make a column of the table of axes."""
+    return Column(
+        label=words(f"column.{label}"),
+        is_tight=label in ("tokens", "bits"),
+        is_sentence=label == "remark",
     )
 
 
@@ -76,7 +82,7 @@ def draw_axis(axis: AxisResult, words: Words) -> tuple[Cell, ...]:
     return make_row(
         (
             name,
-            show(level.level),
+            words.level(level.level),
             words.rate(tokens.differ) if tokens else words("none"),
             words.rate(bits.differ) if bits else words("not-visible"),
             describe_controls(deciding(level), words),
@@ -144,7 +150,7 @@ def list_remarks(axis: AxisResult, level: LevelResult | None, words: Words) -> I
     if axis.reason or (level and level.reason):
         yield words.sentence(axis.reason or (level.reason if level else ""))
     if axis.threshold is not None:
-        without, smallest = map(show, axis.threshold)
+        without, smallest = map(words.level, axis.threshold)
         yield words(
             "threshold" if without else "threshold-first", without=without, smallest=smallest
         )
@@ -155,7 +161,7 @@ def list_remarks(axis: AxisResult, level: LevelResult | None, words: Words) -> I
     for other in axis.levels if level is not None else ():
         if other.verdict is Verdict.NOT_TESTED and other.reason != axis.reason:
             reason = words.sentence(other.reason)
-            yield words("level-untested", level=show(other.level), reason=reason)
+            yield words("level-untested", level=words.level(other.level), reason=reason)
 
 
 def make_intervals(analysis: Analysis, words: Words) -> Figure:
@@ -225,7 +231,7 @@ def make_level_table(analysis: Analysis, words: Words) -> Table:
 
 def draw_level(level: LevelResult, words: Words) -> Iterator[tuple[Cell, ...]]:
     """Make the rows of a contrast."""
-    name, verdict = show(level.level), words.name("verdict", level.verdict.name)
+    name, verdict = words.level(level.level), words.name("verdict", level.verdict.name)
     tone = TONES[level.verdict]
     if not level.comparisons:
         reason = words.sentence(level.reason)

@@ -1,4 +1,4 @@
-"""The names of axes in English. axes_zh.py has the same keys."""
+"""The names of axes and their levels in English. axes_zh.py has the same keys."""
 
 AXES_EN = {
     "axis.repeat": "Repeat",
@@ -27,4 +27,13 @@ AXES_EN = {
     "axis.template": "Clock in the template",
     "axis.ties": "Choice among ties",
     "axis.scoring": "Batch size in scoring",
+    "level.again": "again",
+    "level.another process": "another process",
+    "level.first": "first",
+    "level.warm": "warm",
+    "level.on": "on",
+    "level.off": "off",
+    "level.absent": "absent",
+    "level.highest": "highest id",
+    "level.log-softmax": "after log-softmax",
 }

@@ -1,4 +1,4 @@
-"""The names of axes in Chinese. axes_en.py has the same keys."""
+"""The names of axes and their levels in Chinese. axes_en.py has the same keys."""
 
 AXES_ZH = {
     "axis.repeat": "重复调用",
@@ -27,4 +27,13 @@ AXES_ZH = {
     "axis.template": "模板中的时钟",
     "axis.ties": "平局取舍",
     "axis.scoring": "打分时的批大小",
+    "level.again": "再次",
+    "level.another process": "另一进程",
+    "level.first": "首次",
+    "level.warm": "已缓存",
+    "level.on": "开",
+    "level.off": "关",
+    "level.absent": "不给",
+    "level.highest": "取编号最大者",
+    "level.log-softmax": "取 log-softmax 后",
 }

@@ -29,6 +29,8 @@ class Column:
 
     label: str
     is_number: bool = False
+    is_tight: bool = False
+    """Whether its fields stay on one line."""
     is_sentence: bool = False
     """Whether its fields say by themselves what they are."""
 

@@ -8,7 +8,7 @@ from samebits.audit.compare_results import (
     PromptComparison,
     RecordComparison,
 )
-from samebits.lock.compare import Difference, Severity
+from samebits.lock.compare import ABSENT, Difference, Severity
 from samebits.report.audit_axes import list_ids, spell_probability
 from samebits.report.audit_document import page_labels
 from samebits.report.audit_summary import TONES
@@ -80,7 +80,7 @@ def draw_differences(caption: str, found: tuple[Difference, ...], words: Words) 
             text=words("compare.yes" if moves else "compare.no"), tone="bits" if moves else ""
         )
         rows.append(
-            (show(item.field), words.sentence(item.a), words.sentence(item.b), mark,
+            (show(item.field), spell_value(item.a, words), spell_value(item.b, words), mark,
              words.sentence(item.effect))
         )  # fmt: skip
     labels = (
@@ -91,6 +91,11 @@ def draw_differences(caption: str, found: tuple[Difference, ...], words: Words) 
         "compare.effect",
     )
     return make_table(caption, words.labels(labels), rows, code="0")
+
+
+def spell_value(value: str, words: Words) -> str:
+    """Spell a value of one side."""
+    return words("compare.absent") if value == ABSENT else show(value)
 
 
 def make_conditions(found: RecordComparison, words: Words) -> Section:

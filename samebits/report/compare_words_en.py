@@ -50,6 +50,7 @@ COMPARE_EN = {
     "compare.p-tokens": "p, tokens",
     "compare.p-bits": "p, bits",
     "compare.text": "in the text",
+    "compare.absent": "absent",
     "compare.ids": "{n}: {ids}",
     "compare.left-out": "Not compared",
     "compare.only-a": "Prompts that only A has",

@@ -50,6 +50,7 @@ COMPARE_ZH = {
     "compare.p-tokens": "p 值（词元）",
     "compare.p-bits": "p 值（比特）",
     "compare.text": "文本不同",
+    "compare.absent": "无",
     "compare.ids": "{n}：{ids}",
     "compare.left-out": "没有比较的",
     "compare.only-a": "只有 A 有的提示",

@@ -24,18 +24,19 @@ def draw_chart(chart: Chart, key: str, title: str, description: str) -> Markup:
 
 
 def draw_bars(chart: Bars, _key: str) -> Drawn:
-    """Draw horizontal bars with their counts."""
-    left = max(map(width_of, chart.labels), default=0) + 14
+    """Draw horizontal bars, each behind its name and count."""
+    names = [
+        f"{label}: {value:,} {chart.unit}"
+        for label, value in zip(chart.labels, chart.values, strict=True)
+    ]
+    left = max(map(width_of, names), default=0) + 14
     most = max(chart.values, default=1) or 1
-    room = WIDTH - left - 130
     parts = []
-    for i, (label, value) in enumerate(zip(chart.labels, chart.values, strict=True)):
-        y = i * ROW + 4
-        width = room * value / most
+    for i, (name, value) in enumerate(zip(names, chart.values, strict=True)):
+        width = (WIDTH - left - 10) * value / most
         parts += [
-            text(label, left - 8, y + 15, anchor="end"),
-            box(left, y, width, ROW - 8, f"fill-{chart.tones[i] or 'ink'}"),
-            text(f"{value:,} {chart.unit}", left + width + 6, y + 15, class_="soft"),
+            text(name, left - 8, i * ROW + 19, anchor="end"),
+            box(left, i * ROW + 4, width, ROW - 8, f"fill-{chart.tones[i] or 'ink'}"),
         ]
     return join(parts), (WIDTH, len(chart.labels) * ROW + 8)
 

@@ -10,13 +10,21 @@ from functools import cache
 from samebits.report.sentences_zh import SENTENCES_ZH
 
 FIELD = re.compile(r"\\{(\w+)\\}")
+NUMBERS = ("n", "num", "of", "row")
+"""Names of values that are numbers; all others take anything."""
+
+
+def open_field(found: re.Match[str]) -> str:
+    """Give the pattern of a value."""
+    name = found.group(1)
+    return rf"(?P<{name}>\d+)" if name in NUMBERS else rf"(?P<{name}>.+?)"
 
 
 @cache
 def patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Compile the sentences that hold values: {name} takes anything."""
+    """Compile the sentences that hold values."""
     return tuple(
-        (re.compile(FIELD.sub(r"(?P<\1>.+?)", re.escape(english)), re.DOTALL), chinese)
+        (re.compile(FIELD.sub(open_field, re.escape(english)), re.DOTALL), chinese)
         for english, chinese in SENTENCES_ZH.items()
         if "{" in english
     )

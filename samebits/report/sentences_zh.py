@@ -7,6 +7,9 @@ AUDIT = {
     "the budget ended": "预算用完",
     "target": "目标出错",
     "the target has nothing to choose from here": "目标在此没有可供选择的设置",
+    "batch {n}": "批大小 {n}",
+    "concurrency {n}": "并发数 {n}",
+    "row {row} of {num}": "{num} 行中的第 {row} 行",
     "prompts of {n} tokens or more": "提示不少于 {n} 个词元",
     "prompts of {n} tokens or fewer": "提示不多于 {n} 个词元",
     "prompts of {n} characters or more": "提示不少于 {n} 个字符",
@@ -115,6 +118,5 @@ COMPARE = {
     "another question is asked": "问的是另一个问题",
     "the target computes otherwise": "目标的计算方式不同",
     "what can be compared": "可供比较的内容不同",
-    "absent": "无",
 }
 SENTENCES_ZH: dict[str, str] = AUDIT | ENGINE | TRANSFORMERS | HTTP | STUB | COMPARE

@@ -41,6 +41,10 @@ class Words:
         name = self.name("axis", key)
         return name[:1].lower() + name[1:] if name[1:2].islower() else name
 
+    def level(self, level: str) -> str:
+        """Name the level of a contrast; values are given as they are."""
+        return self.texts.get(f"level.{level}") or self.sentence(level)
+
     def join(self, parts: list[str]) -> str:
         """List things in a sentence."""
         return self.texts["comma"].join(parts)
