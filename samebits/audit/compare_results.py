@@ -23,6 +23,9 @@ class ScoreVerdict(StrEnum):
     DIFFERENT = "different items and different means"
 
 
+EXIT_CODES = {Verdict.NO_EFFECT: 0, Verdict.CANNOT_TELL: 3}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptComparison:
     """One prompt under one condition; every answer of A against every answer of B."""
@@ -129,3 +132,13 @@ class RecordComparison:
     conditions_only_a: tuple[str, ...]
     """Keys, without those with marked prompts, which are other prompts in each record."""
     conditions_only_b: tuple[str, ...]
+
+    def exit_code(self, need: str) -> int:
+        """Give 0 if nothing that is needed differs, 1 if something does, 3 if it cannot be told.
+
+        Args:
+            need: bits or tokens.
+        """
+        if need == "tokens" and self.verdict is Verdict.MOVES_BITS:
+            return 0
+        return EXIT_CODES.get(self.verdict, 1)

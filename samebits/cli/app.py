@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from samebits.cli.audit import audit
+from samebits.cli.compare import compare
 from samebits.cli.demo import demo
 from samebits.cli.generate import generate
 from samebits.cli.pull import pull
 from samebits.cli.report import report
 from samebits.cli.verify import verify
 
-VERBS = (demo, audit, report, generate, verify, pull)
+VERBS = (demo, audit, compare, report, generate, verify, pull)
 
 
 def _print_version(asked: bool) -> None:

@@ -42,11 +42,7 @@ def report(
         check_writable(out, "--out")
     found = read_record(record)
     analysis = analyse(found, need=need.value if need else str(found.header.asked.get("need")))
-    chosen = choose_format(
-        as_format.value if as_format else None,
-        out,
-        {".html": "html", ".md": "markdown", ".json": "json"},
-    )
+    chosen = choose_format(as_format.value if as_format else None, out)
     if chosen == "terminal" and out is None:
         print_audit(analysis, language.value, as_json=False)
     else:

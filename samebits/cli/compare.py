@@ -1,0 +1,52 @@
+"""samebits compare: two records, and first whether they were made alike."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samebits.cli.names import FormatName, LanguageName, NeedName
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help="A record of samebits audit.", show_default=False)],
+    b: Annotated[Path, typer.Argument(help="Another, of the same prompts.", show_default=False)],
+    need: Annotated[
+        NeedName, typer.Option(help="What has to stay the same for exit code 0.")
+    ] = NeedName.BITS,
+    as_format: Annotated[
+        FormatName | None,
+        typer.Option("--format", help="By the ending of --out if not given, else for a terminal."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it here: .html, .md, .json or .txt.")
+    ] = None,
+    language: Annotated[LanguageName, typer.Option(help="Language.")] = LanguageName.EN,
+) -> None:
+    """Compare two records: other machine, other version, other settings.
+
+    Says first whether they were made under equal conditions. Exit code 0: no difference; 1: some;
+    3: cannot tell.
+    """
+    from samebits.audit.compare import compare_records
+    from samebits.audit.record_reader import read_record
+    from samebits.cli.output_file import check_writable
+    from samebits.cli.reporting import choose_format, print_drawing, put_text
+    from samebits.report import compare as drawing
+
+    if out is not None:
+        check_writable(out, "--out")
+    found = compare_records(read_record(a), read_record(b))
+    chosen = choose_format(as_format.value if as_format else None, out)
+    if chosen == "terminal" and out is None:
+        drawn = drawing.draw_comparison(found, language.value)
+        print_drawing(drawn, lambda: drawing.compare_text(found, language.value))
+    else:
+        make = {
+            "html": lambda: drawing.compare_html(found, language.value),
+            "markdown": lambda: drawing.compare_markdown(found, language.value),
+            "json": lambda: drawing.compare_json(found),
+            "terminal": lambda: drawing.compare_text(found, language.value),
+        }
+        put_text(make[chosen](), out)
+    raise typer.Exit(found.exit_code(need.value))
