@@ -144,6 +144,8 @@ def share_from(shapes: Iterable[Shape], excess: int) -> float:
     Args:
         excess: Statistic less its minimum, summed over blocks.
     """
+    if excess == 0:
+        return 1.0
     tables = [relabel(shape) for shape in sorted(shapes)]
     unit = math.gcd(*(value - min(table) for table in tables for value in table)) or 1
     shares = np.ones(1)
