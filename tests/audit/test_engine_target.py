@@ -82,7 +82,7 @@ def test_a_seeded_draw_under_the_contract_does_not_depend_on_company(call: Call)
 @pytest.mark.parametrize("name", ["plain-f32", "plain-bf16"])
 def test_ordinary_arithmetic_repeats_itself(name: str) -> None:
     session = open_tiny(name)
-    for call in (Call(), Call(batch=8), Call(concurrency=8)):
+    for call in (Call(), Call(batch=4), Call(concurrency=3)):
         assert bits(ask(session, call)) == bits(ask(session, call))
 
 
@@ -101,15 +101,15 @@ def test_the_shape_of_the_work_moves_the_bits_of_float32(call: Call) -> None:
 @pytest.mark.parametrize("name", ["plain-f32", "plain-bf16"])
 def test_the_neighbours_content_moves_nothing_under_ordinary_arithmetic(name: str) -> None:
     session = open_tiny(name)
-    for call in (Call(batch=8), Call(concurrency=8)):
+    for call in (Call(batch=4), Call(concurrency=3)):
         seen = [bits(ask(session, replace(call, neighbours=n))) for n in ("others", "more")]
         assert seen[0] == seen[1] == bits(ask(session, call))
 
 
 def test_concurrent_requests_are_a_batch_in_the_order_of_their_places() -> None:
     session = open_tiny("plain-f32")
-    as_batch = ask(session, Call(batch=8, position=4))
-    assert bits(ask(session, Call(concurrency=8))) == bits(as_batch)
+    as_batch = ask(session, Call(batch=6, position=3))
+    assert bits(ask(session, Call(concurrency=6))) == bits(as_batch)
     assert bits(as_batch) != bits(ask(session, Call()))
 
 
@@ -129,7 +129,7 @@ def test_the_steps_are_the_digests_of_the_raw_logits() -> None:
 
 def test_log_probabilities_are_those_of_the_chosen_tokens() -> None:
     session = open_tiny("sb1")
-    params = SamplingParams(max_tokens=8, ignore_eos=True, logprobs=0)
+    params = SamplingParams(max_tokens=6, ignore_eos=True, logprobs=0)
     given = session.engine.generate(["x="], params)[0].outputs[0].logprobs
     assert given is not None
     for call in (Call(), Call(logprobs=1), Call(logprobs=5), Call(kv_cache=False)):
@@ -219,6 +219,22 @@ def list_neighbours(kind: str, texts: list[list[int]]) -> list[bytes]:
     rows = order.rows(b"PPPP")
     assert bytes(rows[0]) == b"PPPP"
     return [bytes(row) for row in rows[1:]]
+
+
+@pytest.mark.parametrize("position", [0, 3, 7])
+def test_the_observed_row_stands_where_it_was_asked_for(position: int) -> None:
+    call = Call(batch=8, position=position, neighbours="others")
+    order = Order(call=call, max_tokens=1, ignore_eos=True, companions=[b"ab", b"cd"])
+    rows = [bytes(row) for row in order.rows(b"P")]
+    assert [place for place, row in enumerate(rows) if row == b"P"] == [position]
+    assert len(rows) == 8
+
+
+def test_a_stagger_really_delays_the_starts() -> None:
+    session = open_tiny("sb1")
+    delayed = ask(session, Call(concurrency=4, stagger_ms=20))
+    # The observed request is the third of four.
+    assert all(answer.elapsed_s >= 0.04 for answer in delayed)
 
 
 def test_neighbours_of_other_texts_need_companions() -> None:

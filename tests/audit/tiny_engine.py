@@ -56,7 +56,7 @@ def open_tiny(arithmetic: str, *, has_template: bool = False) -> EngineSession:
     return EngineSession(load(Process()), settings=settings, load=load)
 
 
-def make_ask(call: Call, prompts: tuple[AuditPrompt, ...] = PROMPTS, max_tokens: int = 8) -> Ask:
+def make_ask(call: Call, prompts: tuple[AuditPrompt, ...] = PROMPTS, max_tokens: int = 6) -> Ask:
     """Ask prompts once."""
     return Ask(call=call, prompts=prompts, max_tokens=max_tokens, block="b", companions=COMPANIONS)
 
