@@ -27,8 +27,11 @@ ERRORS_IN_A_ROW = 5
 ADDITION = " Answer in other words."
 """What changes a prompt by a little."""
 
-Place = tuple[Condition, str, int, int]
-"""Condition, id of the prompt, round and repeat: one answer of the plan."""
+LOOK_S = 0.5
+"""Seconds between two estimates of the time left."""
+
+Place = tuple[str, str, int, int]
+"""Key of the condition, id of the prompt, round and repeat: one answer of the plan."""
 
 
 class Journal(Protocol):
@@ -83,6 +86,8 @@ class Asker:
     last_error: str = ""
     done: int = 0
     total: int = 0
+    looked_s: float | None = None
+    """When the time left was last estimated."""
 
     def make(self, visits: Sequence[Visit]) -> None:
         """Make those calls of some visits that were not answered yet.
@@ -94,6 +99,7 @@ class Asker:
         left = [visit for visit in map(self.rest_of, visits) if visit.steps]
         self.total = self.done + count_answers(left)
         self.pace.plan(step for visit in left for step in visit.steps)
+        self.looked_s = None
         for visit in left:
             self.visit(visit)
 
@@ -158,14 +164,12 @@ class Asker:
             return
         block = name_block(self.options.nonce, self.attempt, visit, step)
         key, label = step.condition.key, spell_condition(step.condition)
-        began = self.clock()
-        self.pace.look()
         with ExitStack() as stack:
             answers = self.ask(stack, there, step.condition, step.prompts, block)
             for prompt in step.prompts:
                 answer = self.next_answer(answers, step.condition, prompt)
                 self.keep(there, step, key, prompt, answer)
-                self.tell_progress(step, label, self.clock() - began)
+                self.tell_progress(step, label)
                 if self.num_errors >= ERRORS_IN_A_ROW:
                     break
         if self.num_errors >= ERRORS_IN_A_ROW:
@@ -225,7 +229,7 @@ class Asker:
         )
         self.journal.append_observation(seen)
         self.seen.append(seen)
-        place = (step.condition, prompt.id, step.round, step.repeat)
+        place = (key, prompt.id, step.round, step.repeat)
         self.answered.setdefault(place, set()).add(self.attempt)
         self.done += 1
         self.pace.left[step.condition] -= 1
@@ -263,13 +267,14 @@ class Asker:
         answer = self.ask_one(self.base, self.options.prompts[0])
         return answer.error is None
 
-    def tell_progress(self, step: Step, label: str, since: float) -> None:
-        """Tell how far the audit is.
-
-        Args:
-            since: Seconds since the pace was looked at.
-        """
+    def tell_progress(self, step: Step, label: str) -> None:
+        """Tell how far the audit is."""
+        now = self.clock()
+        if self.looked_s is None or now - self.looked_s >= LOOK_S:
+            self.pace.look()
+            self.looked_s = now
         expected = self.pace.expected
+        left = None if expected is None else max(0.0, expected - (now - self.looked_s))
         self.tell(
             Progress(
                 done=self.done,
@@ -278,7 +283,7 @@ class Asker:
                 round=step.round,
                 calls=self.meter.spent.calls,
                 tokens=self.meter.spent.tokens,
-                seconds_left=None if expected is None else max(0.0, expected - since),
+                seconds_left=left,
                 observations=len(self.seen),
             )
         )
@@ -286,7 +291,8 @@ class Asker:
 
 def places_of(step: Step) -> tuple[Place, ...]:
     """List the answers of a step."""
-    return tuple((step.condition, p.id, step.round, step.repeat) for p in step.prompts)
+    key = step.condition.key
+    return tuple((key, p.id, step.round, step.repeat) for p in step.prompts)
 
 
 def count_answers(visits: Iterable[Visit]) -> int:

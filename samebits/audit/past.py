@@ -40,7 +40,7 @@ def take_past(asker: Asker, past: AuditRecord) -> None:
         asker.meter.add(condition.call, prompts[seen.prompt], seen.answer)
         asker.seen.append(seen)
         if seen.answer.error is None:
-            place = (condition, seen.prompt, seen.round, seen.repeat)
+            place = (seen.condition, seen.prompt, seen.round, seen.repeat)
             asker.answered.setdefault(place, set()).add(seen.attempt)
     forget_half_repeats(asker)
     asker.done = len(asker.answered)
@@ -48,7 +48,7 @@ def take_past(asker: Asker, past: AuditRecord) -> None:
 
 def forget_half_repeats(asker: Asker) -> None:
     """Have repeats of the base asked again whole: they are compared within one session."""
-    base = [place for place in asker.answered if place[0] == BASE]
+    base = [place for place in asker.answered if place[0] == BASE.key]
     counts = Counter((prompt, number) for _, prompt, number, _ in base)
     for place in base:
         _, prompt, number, _ = place

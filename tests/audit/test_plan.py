@@ -126,7 +126,7 @@ def test_a_cold_prompt_is_asked_once_and_warm_ones_follow_at_once() -> None:
 
 def test_the_first_call_has_a_fresh_process_for_each_of_few_prompts() -> None:
     visits = plan_first(plan_of(replace(OPTIONS, axes=("first-call",))))
-    assert len(visits) == 6
+    assert len(visits) == 11
     assert all(visit.is_fresh for visit in visits)
     assert [step.condition.call.first for step in visits[0].steps] == ["first", "later", "later"]
 
@@ -212,8 +212,8 @@ def test_a_plan_is_cut_to_the_time_at_the_rate_seen() -> None:
 def test_an_estimate_counts_sessions_and_requests() -> None:
     options = replace(OPTIONS, axes=("repeat", "restart", "first-call"))
     needs = estimate(plan_of(options), options)
-    assert needs.sessions == 1 + 1 + 6
-    assert needs.answers == 2 * 16 + 2 * 16 + 3 * 6
+    assert needs.sessions == 1 + 1 + 11
+    assert needs.answers == 2 * 16 + 2 * 16 + 3 * 11
     # Two for the control and one that begins the other process.
     assert needs.calls == needs.answers + 3
 

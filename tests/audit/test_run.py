@@ -74,8 +74,8 @@ def test_at_most_two_sessions_are_open_and_all_are_closed() -> None:
     assert (stub.most_open, stub.now_open) == (2, 0)
     opened = list(memory.of(Opened))
     assert [item.number for item in opened] == list(range(1, len(opened) + 1))
-    # The base's, threads, dtype, attention, isa, variables, compile, restart, six first calls.
-    assert len(opened) == 1 + 7 + 6
+    # The base's, threads, dtype, attention, isa, variables, compile, restart, eleven first calls.
+    assert len(opened) == 1 + 7 + 11
 
 
 def test_every_process_but_fresh_ones_begins_with_a_call_that_is_not_observed() -> None:
