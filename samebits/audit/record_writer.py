@@ -253,8 +253,7 @@ def open_file(path: Path) -> int:
         ConfigError: It is no regular file, or the file system refuses.
     """
     try:
-        # Without O_NONBLOCK a pipe would keep us waiting.
-        file = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        file = os.open(path, os.O_RDWR)
     except (OSError, ValueError) as error:
         raise ConfigError(
             expected="a record to resume", found=f"{path}: {spell_error(error)}"

@@ -249,5 +249,5 @@ def test_an_interrupt_between_write_and_bookkeeping_leaves_a_record(tmp_path: Pa
         writer.append(make_observation(Answer(text="a long answer, longer than what follows")))
         writer.chain = chain
         writer.append(End(why=Why.INTERRUPTED))
-    record = read_record(path)
+        record = read_record(path)
     assert (record.observations, record.is_ended, record.is_torn) == ((), True, False)
