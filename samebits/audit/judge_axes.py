@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from samebits.audit.blocks import Block
 from samebits.audit.evidence import Evidence
-from samebits.audit.judge import Judgement, State
+from samebits.audit.judge import SEEDED, Judgement, State
 from samebits.audit.notes import Note
 from samebits.audit.observation import Answer
 from samebits.audit.results import AxisResult, LevelResult, Outcome, Verdict
@@ -87,9 +87,15 @@ def list_notes(key: str, judgements: Sequence[Judgement]) -> Iterator[Note]:
 
 def moved_blocks(evidence: Evidence) -> Iterator[Block]:
     """Give the blocks in which some tokens differ that must match."""
-    is_seed = evidence.contrast.axis == "seed"
+    axis, level = evidence.contrast.axis, evidence.contrast.level
     for block, split in evidence.splits[Outcome.TOKENS]:
-        if split.differs_within or (split.differs_across and not is_seed):
+        if axis == "seed":
+            # Other seeds, or none, may change the text: only repeats of a seed must match.
+            held = (split.base, split.treated) if level in SEEDED else (split.base,)
+            is_moved = any(len(set(groups)) > 1 for groups in held)
+        else:
+            is_moved = split.differs_within or split.differs_across
+        if is_moved:
             yield block
 
 

@@ -21,6 +21,7 @@ from samebits.audit.plan import AuditOptions, Plan, Want, make_plan, plan_first,
 from samebits.audit.progress import Progress
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.record import AuditRecord, End, NotTested, Why
+from samebits.audit.results import Outcome
 from samebits.audit.target import Target
 from samebits.errors import TargetError
 
@@ -194,27 +195,40 @@ class Run:
     def bisect(self, axis: str) -> None:
         """Ask levels between the largest clean one and the smallest found, until they meet."""
         asker = self.asker
-        while (middle := self.find_middle(axis)) is not None:
-            contrast, ids = middle
-            if asker.target.refuse(contrast.treated, self.plan.facts):
+        while (want := self.find_middle(axis)) is not None:
+            if asker.target.refuse(want.contrast.treated, self.plan.facts):
                 return
-            asker.make(plan_round([Want(contrast, self.choose(ids))], self.plan.prompts, 0))
-            if contrast not in self.exploratory:
-                asker.journal.append(note_of(contrast))
-                self.exploratory.append(contrast)
+            asker.make(plan_round([want], self.plan.prompts, 0))
+            if want.contrast not in self.exploratory:
+                asker.journal.append(note_of(want.contrast))
+                self.exploratory.append(want.contrast)
             self.judge(self.look)
 
-    def find_middle(self, axis: str) -> tuple[Contrast, tuple[str, ...]] | None:
-        """Choose the next level of an axis to ask, and the ids of the prompts that showed it."""
+    def find_middle(self, axis: str) -> Want | None:
+        """Choose the next level of an axis to ask, and the prompts to ask.
+
+        Those that showed the effect, and as many more as a clear level takes. The effect is one on
+        tokens if any level has that, else one on bits.
+        """
         judged = [item for item in self.judged if item.result.axis == axis]
-        found = [item for item in judged if State.FOUND in item.states.values()]
-        if not found:
+        for outcome in (Outcome.TOKENS, Outcome.BITS):
+            found = [item for item in judged if item.states.get(outcome) is State.FOUND]
+            if found:
+                break
+        else:
             return None
-        clean = [item.evidence.contrast for item in judged if is_clean(item)]
         least = min(found, key=lambda item: value_of(item.evidence.contrast))
-        asked = [item.evidence.contrast for item in judged]
-        contrast = find_middle(least.evidence.contrast, clean, asked)
-        return None if contrast is None else (contrast, least.result.affected)
+        clear = [item for item in judged if item.states.get(outcome) is State.CLEAR]
+        contrast = find_middle(
+            least.evidence.contrast,
+            [item.evidence.contrast for item in clear],
+            [item.evidence.contrast for item in judged],
+        )
+        ids = [*least.result.affected, *(prompt.id for prompt in self.plan.prompts)]
+        num = max(len(least.result.affected), self.asker.options.fewest_prompts)
+        if contrast is None:
+            return None
+        return Want(contrast, self.choose(list(dict.fromkeys(ids))[:num]))
 
     def explain(self) -> None:
         """Look inside a local target where the bits part, once for each axis that moves them."""
@@ -269,8 +283,3 @@ class Run:
         )
         asker.journal.append(end)
         return end
-
-
-def is_clean(judgement: Judgement) -> bool:
-    """Answer whether a contrast was asked and shows no difference of any kind."""
-    return bool(judgement.states) and not judgement.again and not judgement.result.affected

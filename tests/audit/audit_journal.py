@@ -42,6 +42,7 @@ class Memory:
 
     past: AuditRecord | None = None
     plan: Plan | None = None
+    options: AuditOptions | None = None
     items: list[Any] = field(default_factory=list)
     end: End | None = None
     progress: list[Progress] = field(default_factory=list)
@@ -66,12 +67,18 @@ class Memory:
     def record(self) -> AuditRecord:
         """Give everything kept so far, earlier attempts included."""
         assert self.plan is not None
-        old = self.past or AuditRecord(header=make_header(target=self.plan.facts), digest="sha256:")
+        assert self.options is not None
+        header = make_header(
+            nonce=self.options.nonce,
+            target=self.plan.facts,
+            prompts=self.options.prompts,
+            axes=self.options.axis_keys,
+            asked={"detect": self.options.detect},
+        )
+        old = self.past or AuditRecord(header=header, digest="sha256:00")
         resumed = (Resumed(attempt=old.attempt + 1),) if self.past else ()
-        header = replace(old.header, prompts=make_prompts())
         return replace(
             old,
-            header=header,
             observations=(*old.observations, *self.of(Observation)),
             sessions=(*old.sessions, *self.of(Opened)),
             not_tested=(*old.not_tested, *self.of(NotTested)),
@@ -93,7 +100,7 @@ def run(
 ) -> Memory:
     """Run an audit and give its journal."""
     memory = journal or Memory()
-    memory.past = past
+    memory.past, memory.options = past, options or make_options()
 
     def begin(plan: Plan) -> Memory:
         memory.plan = plan
@@ -104,9 +111,7 @@ def run(
         if tell is not None:
             tell(progress)
 
-    memory.end = run_audit(
-        options or make_options(), target, begin, tell=keep, past=past, **settings
-    )
+    memory.end = run_audit(memory.options, target, begin, tell=keep, past=past, **settings)
     return memory
 
 
