@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from samebits.audit.blocks import Block
-from samebits.audit.evidence import Evidence
-from samebits.audit.judge import SEEDED, Judgement, State
+from samebits.audit.evidence import SEEDED, Evidence
+from samebits.audit.judge import Judgement, State
 from samebits.audit.notes import Note
 from samebits.audit.observation import Answer
 from samebits.audit.results import AxisResult, LevelResult, Outcome, Verdict
