@@ -51,7 +51,7 @@ def make_unique(found: Stability, words: Words) -> Figure:
         labels=tuple(words.count("output", number) for number, _ in found.unique_outputs),
         values=tuple(prompts for _, prompts in found.unique_outputs),
         tones=tuple("clear" if number == 1 else "tokens" for number, _ in found.unique_outputs),
-        unit=words("unique.unit"),
+        texts=tuple(words.count("prompt", prompts) for _, prompts in found.unique_outputs),
     )
     rows = [(str(number), f"{prompts:,}") for number, prompts in found.unique_outputs]
     columns = words.labels(("#unique.number", "#unique.prompts"))

@@ -12,8 +12,9 @@ class Bars:
 
     labels: tuple[str, ...]
     values: tuple[int, ...]
+    texts: tuple[str, ...]
+    """What each value counts, in words."""
     tones: tuple[str, ...]
-    unit: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,9 +140,9 @@ def draw_bars(chart: Bars) -> RenderableType:
     most = max(chart.values, default=1) or 1
     grid = Grid.grid(padding=(0, 1))
     grid.add_column(justify="right")
-    for label, value in zip(chart.labels, chart.values, strict=True):
+    for label, value, counted in zip(chart.labels, chart.values, chart.texts, strict=True):
         bar = "#" * max(round(BAR * value / most), 1 if value else 0)
-        grid.add_row(Text(label), Text(bar), Text(f"{value:,} {chart.unit}"))
+        grid.add_row(Text(label), Text(bar), Text(counted))
     return grid
 
 

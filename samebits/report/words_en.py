@@ -115,7 +115,7 @@ ENGLISH: dict[str, str] = {**AXES_EN, **COMPARE_EN} | {
     "not-visible": "not visible",
     "controls": "base {base}, treated {treated}",
     "seen": "no {what} seen up to {prompts}; a cause that hits more than {share} of prompts would "
-    "have been seen (95 %)",
+    "have been seen (95\N{NO-BREAK SPACE}%)",
     "threshold": "no effect at {without}, an effect at {smallest}",
     "threshold-first": "an effect from the smallest level on: {smallest}",
     "only-if": "only if: {what}",
@@ -164,7 +164,6 @@ ENGLISH: dict[str, str] = {**AXES_EN, **COMPARE_EN} | {
     "unique": "Different outputs of one prompt",
     "unique.what": "How many prompts have one output over all conditions tried, how many have two, "
     "and so on.",
-    "unique.unit": "prompts",
     "unique.number": "Different outputs",
     "unique.prompts": "Prompts",
     "survival": "First divergence",

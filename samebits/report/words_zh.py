@@ -152,7 +152,6 @@ CHINESE: dict[str, str] = {**AXES_ZH, **COMPARE_ZH} | {
     "rerun_se.what": "因重复同样的提示而产生的平均分标准误；它是另一个数，不包含在前者之内",
     "unique": "同一提示的不同输出",
     "unique.what": "在试过的所有条件下，只有一种输出的提示有多少，有两种的有多少，依此类推。",
-    "unique.unit": "个提示",
     "unique.number": "不同输出数",
     "unique.prompts": "提示数",
     "survival": "首次分歧",

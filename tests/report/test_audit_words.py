@@ -7,6 +7,7 @@ from string import Formatter
 import pytest
 
 from samebits.audit.axes import AXES
+from samebits.audit.notes import Note, Only, Reason
 from samebits.audit.results import Verdict
 from samebits.audit.targets import hf, http_refusals
 from samebits.audit.targets.engine import REFUSALS
@@ -119,6 +120,8 @@ def test_the_chinese_page_would_be_caught_with_english_in_it() -> None:
         *(refusal.reason for refusal in REFUSALS),
         *(reason for _, reason in hf.CALLS),
         http_refusals.BY_HAND,
+        *(*Reason, *Note),
+        *(only.format(n=57) for only in Only),
         "prompts of 57 tokens or more",
         "tokens of 2 prompts differ, but a side was asked only once",
     ],
