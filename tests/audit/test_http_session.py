@@ -85,7 +85,7 @@ def test_a_warm_prompt_shares_the_part_of_the_cache_of_the_cold_one_only() -> No
         assert len(set(salts)) == 2
         assert {body["prompt"] for body in endpoint.calls()} == {p.text for p in PROMPTS}
         assert all(answer.error is None for row in answers for answer in row)
-        answers_of(endpoint, cold)
+        answers_of(endpoint, cold, block="another")
         assert not {body["cache_salt"] for body in endpoint.calls()} & set(salts)
 
 

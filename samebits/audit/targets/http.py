@@ -95,7 +95,7 @@ class HttpTarget:
             rate_limit=rate_limit,
             backoff_s=backoff_s,
         )
-        # Marks of an earlier audit lie in the server's cache: ours must be new to it.
+        # What an earlier audit sent may lie in the server's cache: ours must be new to it.
         self.nonce = secrets.token_hex(8)
 
     def refuse(self, condition: Condition, facts: TargetFacts) -> str:

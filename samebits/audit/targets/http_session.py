@@ -1,7 +1,6 @@
 """One connection to an endpoint: prompts and conditions to requests, replies to answers."""
 
 import asyncio
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from samebits.audit.targets.http_reply import Reply, read_events, read_reply
 from samebits.audit.targets.http_server import Server, count_tokens
 from samebits.audit.targets.http_wire import Dialect, NoAnswer, Sent, as_messages, make_body
 from samebits.errors import ConfigError
+from samebits.record.digest import tagged_digest
 
 MARK_DIGITS = 12
 
@@ -43,7 +43,7 @@ class HttpSession:
 
         Args:
             is_api_free: Whether a prompt may go to another path than the dialect's.
-            nonce: Makes marks and salts new to the server's cache.
+            nonce: Makes requests outside of any block new to the server's cache.
         """
         self._client = client
         self._prober = prober
@@ -201,8 +201,8 @@ class HttpSession:
         return f"{self._nonce}-{self._num_sent}"
 
     def _name_block(self, ask: Ask, prompt: AuditPrompt) -> str:
-        named = f"{self._nonce}\n{ask.block}\n{prompt.id}"
-        return hashlib.sha256(named.encode()).hexdigest()[:32]
+        """Digest what a prompt is new in: the same for all calls of a block, whoever makes them."""
+        return tagged_digest("samebits.audit.prefix", ask.block.encode(), prompt.id.encode())[7:39]
 
     async def _count(self, text: str) -> int | None:
         """Count the tokens of a text, unless counting would cost calls that are dear."""
