@@ -18,6 +18,8 @@ class EngineSettings:
 
     model: str
     """Path of a GGUF file or a Hugging Face folder."""
+    name: str = ""
+    """What the model is called in the record; empty: its path."""
     arithmetic: str = "sb1"
     weights: str = "w16"
     threads: int | None = None

@@ -42,7 +42,7 @@ def describe_engine(engine: Engine, settings: EngineSettings) -> TargetFacts:
     choice = describe_choice(arithmetic)
     return TargetFacts(
         kind="engine",
-        name=settings.model,
+        name=settings.name or settings.model,
         in_force=list_in_force(engine, choice, settings),
         reports=("text", "token_ids", "steps", "margins", "logprobs"),
         dtypes=DTYPES.get(arithmetic.name, ()),
