@@ -13,7 +13,7 @@ from samebits.audit.prompts import AuditPrompt
 from samebits.audit.target import Ask
 from samebits.audit.targets.hf import HfSettings
 from samebits.audit.targets.local import LocalTarget
-from samebits.errors import ConfigError, ModelFileError
+from samebits.errors import ConfigError, ModelFileError, TargetError
 from tests.audit.tiny_hf import write_folder
 
 torch = pytest.importorskip("torch")
@@ -211,19 +211,20 @@ def test_what_has_no_answer_says_why_and_others_go_on(
 
 def test_logits_that_are_no_numbers_are_an_error_and_no_answer(session: HfSession) -> None:
     head = session.loaded.model.lm_head.weight
-    kept = float(head[0, 0])
     with torch.no_grad():
+        kept = head[0].clone()
         head[0, 0] = float("nan")
-        (answer,) = ask(session, PROMPTS[:1])
-        head[0, 0] = kept
-    assert answer.error is not None and "NaN" in answer.error
+        answers = ask(session, PROMPTS[:1]) + ask(session, PROMPTS[:1], scoring=True)
+        head[0] = kept
+    assert all(answer.error is not None and "NaN" in answer.error for answer in answers)
+    assert all(answer.token_ids is None for answer in answers)
 
 
 def test_ties_go_where_the_call_says() -> None:
     logits = torch.tensor([[1.0, 3.0, 3.0], [2.0, 1.0, 2.0]])
     assert PICKS["lowest"](logits).tolist() == [1, 0]
     assert PICKS["highest"](logits).tolist() == [2, 2]
-    near = torch.tensor([[20.0, 20.125] + [19.0] * 5000]).bfloat16()
+    near = torch.tensor([[1.0, 1.0078125] + [0.0] * 5000]).bfloat16()
     assert PICKS["lowest"](near).tolist() == [1]
     assert PICKS["log-softmax"](near).tolist() == [0]
 
@@ -262,6 +263,17 @@ def test_a_damaged_folder_is_a_model_file_error(folder: Path, tmp_path: Path) ->
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ModelFileError, match="transformers"):
         open_session({"path": str(tmp_path)}, Process())
+
+
+def test_a_model_that_cannot_be_had_with_another_process_is_an_error_of_the_target(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ValueError("no eager attention")
+
+    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", refuse)
+    with pytest.raises(TargetError, match="no eager attention"):
+        open_session({"path": str(folder)}, Process(attention="eager"))
 
 
 @pytest.mark.parametrize("setting", [{"dtype": "int4"}, {"attention": "flash"}])

@@ -20,6 +20,8 @@ class HfSettings:
 
     path: str
     """Folder of the model and its tokenizer, as asked for."""
+    name: str = ""
+    """What the model is called in the record; empty: its path."""
     dtype: str | None = None
     """None: what the folder's configuration names."""
     attention: str = "sdpa"

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from samebits.audit.condition import Process
 from samebits.audit.target import TargetFacts
 from samebits.audit.targets.hf import ATTENTIONS, DTYPES, HfSettings
-from samebits.errors import ConfigError, ModelFileError
+from samebits.errors import ConfigError, ModelFileError, TargetError
 
 COMPILERS = ("c++", "g++", "clang++")
 READ_BYTES = 1 << 20
@@ -47,12 +47,18 @@ def load(settings: HfSettings, process: Process) -> Loaded:
     Raises:
         ConfigError: There is no such folder, or a setting is impossible.
         ModelFileError: transformers cannot load it.
+        TargetError: It loads, but not for a process like this.
     """
     folder = check_folder(settings.path)
     threads = process.threads or settings.threads
     if threads is not None:
         torch.set_num_threads(threads)
-    model = load_model(settings, process)
+    try:
+        model = load_model(settings, process)
+    except ModelFileError as error:
+        if process == Process():
+            raise
+        raise TargetError(expected=error.expected, found=error.found) from error
     tokenizer = translate(AutoTokenizer.from_pretrained, folder, local_files_only=True)
     stop_ids = list_stop_ids(model)
     if process.compile:
@@ -131,7 +137,7 @@ def make_facts(settings: HfSettings, process: Process, model: Any, tokenizer: An
     no_compile = explain_no_compile(settings)
     return TargetFacts(
         kind="hf",
-        name=settings.path,
+        name=settings.name or settings.path,
         in_force=describe(model, tokenizer)
         | {"dtype": dtype, "attention": attention, "threads": threads, "level": level}
         | {"ignore_eos": settings.ignore_eos, "compile": process.compile}

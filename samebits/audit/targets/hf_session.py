@@ -1,5 +1,6 @@
 """A session on a transformers model in this process. Runs in the worker only."""
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +52,11 @@ class Seen:
     logprobs: list[float] = field(default_factory=list)
 
     def add(self, logits: Tensor, token: int) -> None:
-        """Read one step: logits (V,) and the token that followed."""
+        """Read one step: logits (V,) and the token that followed.
+
+        Raises:
+            UnsupportedInput: A logit that counts is not finite, which no record could keep.
+        """
         best = logits.double().topk(2)
         self.tokens.append(token)
         self.steps.append(digest_bits(logits))
@@ -59,6 +64,8 @@ class Seen:
         first, second = best.indices.tolist()
         self.seconds.append(first if token == second else second)
         self.logprobs.append(float(logits.float().log_softmax(dim=-1)[token]))
+        if not (math.isfinite(self.margins[-1]) and math.isfinite(self.logprobs[-1])):
+            raise UnsupportedInput(expected="finite logits", found="infinite ones, or NaN")
 
     def fields(self) -> dict[str, Any]:
         """Give the fields of an answer."""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO, NamedTuple
 
@@ -73,13 +73,8 @@ def open_worker(
         SamebitsError: Whatever opening the session raised.
     """
     worker = start(dict(variables) | dict(process.variables))
-    try:
+    with closing(worker):
         yield WorkerSession(worker, open_host(worker, HOSTS[kind], settings, process))
-    except BaseException:
-        worker.process.kill()
-        raise
-    finally:
-        worker.close()
 
 
 def open_host(
@@ -135,7 +130,8 @@ class Worker:
     """A process that answers each line with one line.
 
     Attributes:
-        process: What was started. last_words: The end of what it printed.
+        process: What was started. last_words: The end of what it printed. is_waiting: Whether a
+            request is under way; it still is after an interrupt.
     """
 
     def __init__(self, process: "subprocess.Popen[bytes]", pipes: Pipes) -> None:
@@ -143,6 +139,7 @@ class Worker:
         self.requests = os.fdopen(pipes.parent_out, "wb", buffering=0)
         self.replies = os.fdopen(pipes.parent_in, "rb")
         self.last_words = b""
+        self.is_waiting = False
         assert process.stdout is not None
         self.listener = threading.Thread(target=self.listen, args=(process.stdout,), daemon=True)
         self.listener.start()
@@ -160,16 +157,23 @@ class Worker:
             TargetError: The process has ended, or does not keep to the protocol.
             SamebitsError: Whatever it raised.
         """
-        try:
-            self.requests.write(write_line(request))
-            line = self.replies.readline()
-        except BrokenPipeError:
-            line = b""
+        line = self.exchange(write_line(request))
         if not line.endswith(b"\n"):
             raise self.explain_end()
         reply = read_line(line)
         if "error" in reply:
             raise read_error(reply["error"])
+        return reply
+
+    def exchange(self, line: bytes) -> bytes:
+        """Send a line and wait for one; empty if the process has ended."""
+        self.is_waiting = True
+        try:
+            self.requests.write(line)
+            reply = self.replies.readline()
+        except BrokenPipeError:
+            reply = b""
+        self.is_waiting = False
         return reply
 
     def explain_end(self) -> TargetError:
@@ -185,8 +189,10 @@ class Worker:
         )
 
     def close(self) -> None:
-        """End the process: by the end of its requests, or after a while by force."""
+        """End the process: by the end of its requests; by force if it is busy or takes long."""
         self.requests.close()
+        if self.is_waiting:
+            self.process.kill()
         try:
             self.process.wait(END_S)
         except subprocess.TimeoutExpired:
