@@ -6,20 +6,21 @@ a process" is held in all other contrasts.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from samebits.audit.axes import BASE, Contrast
 from samebits.audit.budget import Meter
 from samebits.audit.condition import Condition, Process
+from samebits.audit.journal import Journal
 from samebits.audit.observation import Answer, Observation
 from samebits.audit.plan import AuditOptions, Step, Visit, name_block
 from samebits.audit.probe import Probe
 from samebits.audit.progress import Pace, Progress, spell_condition
 from samebits.audit.prompts import AuditPrompt
-from samebits.audit.record import End, NotTested, Opened
+from samebits.audit.record import Opened
 from samebits.audit.target import Ask, Session, Target
 from samebits.errors import ConfigError, TargetError
 
@@ -32,18 +33,6 @@ LOOK_S = 0.5
 
 Place = tuple[str, str, int, int]
 """Key of the condition, id of the prompt, round and repeat: one answer of the plan."""
-
-
-class Journal(Protocol):
-    """Where everything is kept; RecordWriter is one."""
-
-    def append_observation(self, seen: Observation) -> None:
-        """Keep an observation."""
-        ...
-
-    def append(self, item: Opened | NotTested | Probe | End | Mapping[str, Any]) -> None:
-        """Keep something else; a mapping is a note."""
-        ...
 
 
 class BudgetEnded(Exception):

@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from samebits.audit.asking import Asker, BudgetEnded, Journal, Open, change
+from samebits.audit.asking import Asker, BudgetEnded, Open, change
 from samebits.audit.axes import BASE, Contrast
 from samebits.audit.bisection import FACTORS, find_middle, note_of, read_note, value_of
 from samebits.audit.budget import Cost, Meter
 from samebits.audit.control import CONTROL, make_control
 from samebits.audit.fit import ENDED, fit_plan, fit_time
+from samebits.audit.journal import Journal
 from samebits.audit.judge import Judgement, State, judge_contrasts
 from samebits.audit.past import check_same_target, take_past
 from samebits.audit.plan import AuditOptions, Plan, Want, make_plan, plan_first, plan_round

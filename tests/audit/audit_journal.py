@@ -6,6 +6,7 @@ from typing import Any
 
 from samebits.audit.observation import Observation
 from samebits.audit.plan import AuditOptions, Plan
+from samebits.audit.probe import Probe
 from samebits.audit.progress import Progress
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.record import AuditRecord, End, NotTested, Opened, Resumed
@@ -82,6 +83,7 @@ class Memory:
             observations=(*old.observations, *self.of(Observation)),
             sessions=(*old.sessions, *self.of(Opened)),
             not_tested=(*old.not_tested, *self.of(NotTested)),
+            probes=(*old.probes, *self.of(Probe)),
             notes=(*old.notes, *self.of(dict)),
             ends=(*old.ends, *self.of(End)),
             resumed=(*old.resumed, *resumed),

@@ -9,8 +9,10 @@ from samebits.audit.axes import BASE
 from samebits.audit.budget import Budget
 from samebits.audit.condition import Condition, Process
 from samebits.audit.observation import Answer
+from samebits.audit.probe import Probe
+from samebits.audit.prompts import AuditPrompt
 from samebits.audit.record import End, NotTested, Opened, Why
-from samebits.audit.target import Ask
+from samebits.audit.target import Ask, TargetFacts
 from samebits.audit.targets.stub import Stub, StubSession
 from samebits.audit.targets.stub_causes import Cause, Script
 from samebits.errors import ConfigError, TargetError
@@ -260,3 +262,59 @@ def test_later_rounds_ask_only_prompts_that_differ() -> None:
     assert later
     assert {seen.prompt for seen in later} <= {p.id for p in make_prompts()[-3:]}
     assert {seen.condition for seen in later} == {BASE.key, '{"stream":true}'}
+
+
+class Transparent(Stub):
+    """Shows where bits part, or fails to."""
+
+    def __init__(self, script: Script, *, fails: bool = False) -> None:
+        super().__init__(script)
+        self.fails = fails
+        self.looked: list[tuple[str, str, str]] = []
+
+    def facts(self) -> TargetFacts:
+        return replace(super().facts(), is_local=True)
+
+    @contextmanager
+    def open(self, process: Process) -> Iterator[StubSession]:
+        with super().open(process) as session:
+            yield Looking(self, process, session.number)
+
+
+class Looking(StubSession):
+    def probe(self, base: Condition, treated: Condition, prompt: AuditPrompt) -> Probe:
+        assert isinstance(self.stub, Transparent)
+        if self.stub.fails:
+            raise TargetError(expected="a worker", found="none")
+        self.stub.looked.append((base.key, treated.key, prompt.id))
+        return Probe(
+            prompt=prompt.id,
+            base=base.key,
+            treated=treated.key,
+            places=(),
+            operands=None,
+            tie=None,
+        )
+
+
+MOVED = Script(causes=(Cause(factor="batch"), Cause(factor="stream")))
+
+
+def test_a_local_target_is_looked_into_once_for_each_axis_found() -> None:
+    stub = Transparent(MOVED)
+    memory = run(stub, FEW)
+    assert [treated for _, treated, _ in stub.looked] == ['{"batch":2}', '{"stream":true}']
+    assert [probe.treated for probe in memory.of(Probe)] == [t for _, t, _ in stub.looked]
+    resumed = run(Transparent(MOVED), FEW, past=memory.record())
+    assert not list(resumed.of(Probe))
+
+
+def test_an_endpoint_is_not_looked_into() -> None:
+    assert not list(run(Stub(MOVED), FEW).of(Probe))
+
+
+def test_a_look_that_fails_costs_the_explanation_alone() -> None:
+    memory = run(Transparent(MOVED, fails=True), FEW)
+    assert memory.end is not None
+    assert memory.end.why is Why.COMPLETE
+    assert "no probe" in memory.notes

@@ -1,0 +1,20 @@
+"""Where an audit keeps what it sees, as the runner needs it."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from samebits.audit.observation import Observation
+from samebits.audit.probe import Probe
+from samebits.audit.record import End, NotTested, Opened
+
+
+class Journal(Protocol):
+    """Keeps everything as it comes; RecordWriter is one."""
+
+    def append_observation(self, seen: Observation) -> None:
+        """Keep an observation."""
+        ...
+
+    def append(self, item: Opened | NotTested | Probe | End | Mapping[str, Any]) -> None:
+        """Keep something else; a mapping is a note."""
+        ...
