@@ -122,6 +122,7 @@ def make_engine(ask: TargetAsk) -> "Target":
     environment = read_environment()
     settings = EngineSettings(
         model=str(find_model(ask.target.partition(":")[2], environment)),
+        name=ask.target,
         arithmetic=ask.arithmetic,
         weights=ask.weights,
         threads=ask.threads,
