@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from samebits.audit.condition import Call, Process
+from samebits.audit.condition import Call, Condition, Process
 from samebits.audit.observation import Answer
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.target import Ask
@@ -56,7 +56,14 @@ def test_answers_come_one_at_a_time() -> None:
         next(answers)
         assert len(endpoint.calls()) == 2
         assert next(answers, None) is None
-        assert session.probe is not None
+
+
+def test_there_is_no_looking_into_a_server() -> None:
+    with (
+        run_endpoint(Endpoint()) as endpoint,
+        HttpTarget(endpoint.url).open(Process()) as session,
+    ):
+        assert session.probe(Condition(), Condition(call=Call(batch=2)), PROMPTS[0]) is None
 
 
 @pytest.mark.parametrize("api", ["completions", "chat"])
@@ -172,6 +179,14 @@ def test_neighbours_of_a_chat_have_its_other_messages() -> None:
         bodies = endpoint.calls()
     assert {body["messages"][0]["content"] for body in bodies} == {"Be brief."}
     assert len({body["messages"][1]["content"] for body in bodies}) == 2
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_the_same_question_is_asked_in_the_same_words(api: str) -> None:
+    with run_endpoint(Endpoint()) as endpoint:
+        answers_of(endpoint, Call(), Call(), api=api)
+        bodies = [{k: v for k, v in b.items() if k != "cache_salt"} for b in endpoint.calls()]
+    assert bodies[:2] == bodies[2:]
 
 
 def test_concurrent_requests_are_under_way_at_once_and_the_observed_one_is_among_them() -> None:
