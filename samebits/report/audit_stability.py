@@ -148,10 +148,11 @@ def draw_margins(census: Census, words: Words) -> Figure:
         for low, high, count in zip(edges, ends, census.counts, strict=True)
     ]
     label = words("margins.band", p95=f"{census.drift_p95:.2g}") if census.drift_axis else ""
+    what = "margins.what" if census.drift_axis else "margins.plain"
     return Figure(
         key="fig-margins",
         title=words("margins"),
-        description=words("margins.what", share=words.percent(census.share_within)),
+        description=words(what, share=words.percent(census.share_within)),
         chart=Histogram(
             edges=census.edges,
             counts=census.counts,

@@ -49,8 +49,8 @@ def draw_probe(probe: Probe, number: int, words: Words) -> list[Block]:
     first = next((i for i, place in enumerate(probe.places) if not place.is_equal), None)
     values = {
         "prompt": show_id(probe.prompt),
-        "base": spell_condition(probe.base),
-        "treated": spell_condition(probe.treated),
+        "base": spell_condition(probe.base, words),
+        "treated": spell_condition(probe.treated, words),
     }
     if first is None:
         return [Paragraph(text=words("probe.equal", num=len(probe.places), **values))]
@@ -62,9 +62,9 @@ def draw_probe(probe: Probe, number: int, words: Words) -> list[Block]:
     return blocks
 
 
-def spell_condition(key: str) -> str:
-    """Spell a condition."""
-    return show(key.strip("{}").replace('"', "").replace(",", ", ")) or "{}"
+def spell_condition(key: str, words: Words) -> str:
+    """Spell a condition by what differs from the base."""
+    return show(key.strip("{}").replace('"', "").replace(",", ", ")) or words("base")
 
 
 def draw_depth(probe: Probe, first: int, number: int, words: Words) -> Figure:
@@ -82,7 +82,7 @@ def draw_depth(probe: Probe, first: int, number: int, words: Words) -> Figure:
         )
         for place in places
     ]
-    title = words("depth.title", treated=spell_condition(probe.treated))
+    title = words("depth.title", treated=spell_condition(probe.treated, words))
     columns = ("depth.place", "#depth.layer", "depth.bits", "#depth.base", "#depth.treated")
     return Figure(
         key=f"fig-depth-{number + 1}",

@@ -117,7 +117,7 @@ def draw_conditions(conditions: tuple[ConditionComparison, ...], words: Words) -
               "#compare.missing", "column.remark")  # fmt: skip
     rows: list[tuple[str | Cell, ...]] = [
         (
-            name_condition(item.condition, words),
+            spell_condition(item.condition, words),
             Cell(text=words.name("verdict", item.verdict.name), tone=TONES[item.verdict]),
             words.rate(item.tokens_differ),
             words("not-visible") if item.bits_differ is None else words.rate(item.bits_differ),
@@ -132,11 +132,6 @@ def draw_conditions(conditions: tuple[ConditionComparison, ...], words: Words) -
     ]
     table = make_table(words("compare.conditions.caption"), words.labels(labels), rows)
     return Table(caption=table.caption, columns=table.columns, groups=table.groups, is_wide=True)
-
-
-def name_condition(key: str, words: Words) -> str:
-    """Name a condition by what differs from the base."""
-    return words("compare.base") if key == "{}" else spell_condition(key)
 
 
 def draw_changed(item: ConditionComparison, words: Words) -> Iterator[Block]:
@@ -157,7 +152,7 @@ def draw_changed(item: ConditionComparison, words: Words) -> Iterator[Block]:
         )
         for x in changed[:NUM_CHANGED]
     ]
-    name = words("compare.changed", condition=name_condition(item.condition, words))
+    name = words("compare.changed", condition=spell_condition(item.condition, words))
     yield make_table(name, words.labels(labels), rows, code="0")
     if len(changed) > NUM_CHANGED:
         yield Paragraph(text=words("compare.more", n=len(changed) - NUM_CHANGED))
@@ -193,7 +188,7 @@ def draw_flips(item: ConditionComparison, flips: Flips, words: Words) -> Iterato
         *((words(f"compare.{key}"), count_ids(getattr(flips, key.replace("-", "_")), words))
           for key in lists),
     ]  # fmt: skip
-    name = words("compare.scores", condition=name_condition(item.condition, words))
+    name = words("compare.scores", condition=spell_condition(item.condition, words))
     yield make_table(name, words.labels(("column.measure", "column.value")), rows)
 
 
@@ -208,8 +203,8 @@ def make_left_out(found: RecordComparison, words: Words) -> Section:
         ("only-a", found.only_a),
         ("only-b", found.only_b),
         ("prompts-changed", found.changed),
-        ("conditions-a", tuple(name_condition(key, words) for key in found.conditions_only_a)),
-        ("conditions-b", tuple(name_condition(key, words) for key in found.conditions_only_b)),
+        ("conditions-a", tuple(spell_condition(key, words) for key in found.conditions_only_a)),
+        ("conditions-b", tuple(spell_condition(key, words) for key in found.conditions_only_b)),
     )
     rows: list[tuple[str | Cell, ...]] = [
         (words(f"compare.{key}"), count_ids(ids, words)) for key, ids in lists if ids

@@ -23,7 +23,6 @@ COMPARE_EN = {
     "compare.conditions": "Answers",
     "compare.conditions.caption": "Conditions that both records have",
     "compare.condition": "Condition",
-    "compare.base": "base",
     "compare.a-noise": "A, among itself",
     "compare.b-noise": "B, among itself",
     "compare.missing": "Missing",

@@ -23,7 +23,6 @@ COMPARE_ZH = {
     "compare.conditions": "回答",
     "compare.conditions.caption": "两份记录共有的条件",
     "compare.condition": "条件",
-    "compare.base": "基准",
     "compare.a-noise": "A 自身",
     "compare.b-noise": "B 自身",
     "compare.missing": "缺失",

@@ -26,7 +26,7 @@ def draw_chart(chart: Chart, key: str, title: str, description: str) -> Markup:
 def draw_bars(chart: Bars, _key: str) -> Drawn:
     """Draw horizontal bars, each behind its name and count."""
     names = [
-        f"{label}: {counted}" for label, counted in zip(chart.labels, chart.texts, strict=True)
+        f"{label} – {counted}" for label, counted in zip(chart.labels, chart.texts, strict=True)
     ]
     left = max(map(width_of, names), default=0) + 14
     most = max(chart.values, default=1) or 1

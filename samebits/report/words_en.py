@@ -193,11 +193,13 @@ ENGLISH: dict[str, str] = {**AXES_EN, **COMPARE_EN} | {
     "margins": "Margin between the two best tokens",
     "margins.what": "Steps by margin. The hatched band reaches from 0 to the 95th percentile of "
     "the drift; {share} of steps lie in it.",
+    "margins.plain": "Steps by margin; no axis moves bits, hence no drift to compare with.",
     "margins.band": "drift {p95} nats",
     "margins.unit": "margin, nats",
     "margins.bin": "Margin, nats",
     "margins.count": "Steps",
     # Why.
+    "base": "base",
     "depth": "Where bits part",
     "depth.read": "Each operation of the model under both conditions, against float64.",
     "depth.more": "{n} more probes are in the JSON report.",

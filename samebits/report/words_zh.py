@@ -178,11 +178,13 @@ CHINESE: dict[str, str] = {**AXES_ZH, **COMPARE_ZH} | {
     "observed": "{seen}：{rate}",
     "margins": "两个最优词元的差距",
     "margins.what": "按差距统计的步数。斜线区域从 0 到漂移的第 95 百分位；其中有 {share} 的步。",
+    "margins.plain": "按差距统计的步数；没有因素改变比特，因此没有漂移可比。",
     "margins.band": "漂移 {p95} 奈特",
     "margins.unit": "差距（奈特）",
     "margins.bin": "差距（奈特）",
     "margins.count": "步数",
     # Why.
+    "base": "基准",
     "depth": "比特从哪里开始不同",
     "depth.read": "模型的每个运算在两种条件下与 float64 相比。",
     "depth.more": "另有 {n} 次探查，见 JSON 报告。",
