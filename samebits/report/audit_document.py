@@ -1,7 +1,8 @@
 """Puts an analysis into words: the whole report, before it is drawn on anything."""
 
 from samebits.audit.results import Analysis
-from samebits.report.audit_axes import make_axes, make_heat
+from samebits.report.audit_axes import make_axes
+from samebits.report.audit_heat import make_heat
 from samebits.report.audit_setup import make_setup
 from samebits.report.audit_stability import make_census, make_stability, make_survival
 from samebits.report.audit_summary import make_summary, name_target
