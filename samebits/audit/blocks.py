@@ -3,7 +3,6 @@
 Normative: docs/audit.md, "Blocks".
 """
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -35,7 +34,7 @@ class Block:
 
 
 class Split(NamedTuple):
-    """Which answers of a block are equal: each one's group, by number."""
+    """Which answers of a block are equal: each one's group, numbered from 0."""
 
     base: tuple[int, ...]
     treated: tuple[int, ...]
@@ -67,8 +66,8 @@ class Split(NamedTuple):
 
     def classes(self) -> Classes:
         """Count base and treated answers in each group."""
-        base, treated = Counter(self.base), Counter(self.treated)
-        return [(base[group], treated[group]) for group in sorted({*base, *treated})]
+        groups = range(1 + max((*self.base, *self.treated), default=-1))
+        return [(self.base.count(group), self.treated.count(group)) for group in groups]
 
 
 def index_observations(observations: Iterable[Observation]) -> Index:

@@ -89,7 +89,7 @@ def test_repeats_are_compared_within_one_session() -> None:
 
 def test_equal_answers_have_one_number() -> None:
     split = split_tokens(block([say(0), say(1)], [say(1), say(2)]))
-    assert split == ((0, 1), (1, 2))
+    assert (split.base, split.treated) == ((0, 1), (1, 2))
     assert list(split.classes()) == [(1, 0), (1, 1), (0, 1)]
     assert (split.num_pairs, split.num_differ) == (4, 3)
 

@@ -352,7 +352,8 @@ def simulate_null(draw: np.random.Generator, rate: float, num_prompts: int = 6) 
                     num_treated=size,
                 )
                 for outcome, groups in ((Outcome.TOKENS, tokens), (Outcome.BITS, bits)):
-                    split = Split(tuple(groups[0, prompt]), tuple(groups[1 + number, prompt]))
+                    base, treated = groups[0, prompt].tolist(), groups[1 + number, prompt].tolist()
+                    split = Split(tuple(base), tuple(treated))
                     splits[number][outcome].append((block, split))
         evidence = [
             Evidence(
