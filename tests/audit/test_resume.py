@@ -40,7 +40,7 @@ def cut_after(num_calls: int) -> AuditRecord:
 def test_an_audit_cut_at_any_call_asks_when_resumed_what_it_would_have_asked() -> None:
     stub = Stub(SCRIPT)
     expected = places(run(stub, OPTIONS).record())
-    for num_calls in range(1, stub.num_calls, 17):
+    for num_calls in range(1, stub.num_calls, 29):
         resumed = run(Stub(SCRIPT), OPTIONS, past=cut_after(num_calls))
         assert resumed.end is not None
         assert resumed.end.why is Why.COMPLETE
@@ -64,7 +64,7 @@ def test_only_what_is_missing_is_asked_again() -> None:
 
 
 def test_repeats_of_the_base_come_from_one_session() -> None:
-    for num_calls in range(5, 90, 9):
+    for num_calls in range(5, 90, 17):
         resumed = run(Stub(SCRIPT), OPTIONS, past=cut_after(num_calls)).record()
         latest = {
             (seen.prompt, seen.round, seen.repeat): seen.session
