@@ -2,8 +2,10 @@
 
 import json
 import math
+import struct
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +28,31 @@ VALUES = st.recursive(
 def test_reading_and_spelling_again_gives_the_same_bytes(value: object) -> None:
     once = canonical_bytes(value)
     assert canonical_bytes(parse_json(once)) == once
+
+
+@given(VALUES | st.lists(st.floats(allow_nan=False, allow_infinity=False)) | st.lists(TEXTS))
+def test_the_spelling_is_that_of_the_library(value: object) -> None:
+    assert canonical_bytes(value) == rfc8785.dumps(value)  # type: ignore[arg-type]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=300))
+def test_numbers_of_any_bits_are_spelt_as_by_the_library(patterns: list[int]) -> None:
+    numbers = [struct.unpack("<d", struct.pack("<Q", bits))[0] for bits in patterns]
+    finite = [number for number in numbers if math.isfinite(number)]
+    powers = [m * 10.0**e for e in range(-9, 24) for m in (1.0, -1.5, 9.999999999999999)]
+    assert canonical_bytes(finite + powers) == rfc8785.dumps(finite + powers)
+    assert [canonical_bytes(x) for x in finite] == [rfc8785.dumps(x) for x in finite]
+
+
+@pytest.mark.parametrize("value", [[1, 2**53], [0.5, math.nan], [0.5, math.inf], [1, 1.0], [True]])
+def test_arrays_of_rare_numbers_are_spelt_one_by_one(value: list[float]) -> None:
+    try:
+        one_by_one = b"[" + b",".join(map(canonical_bytes, value)) + b"]"
+    except UnsupportedInput:
+        with pytest.raises(UnsupportedInput):
+            canonical_bytes(value)
+    else:
+        assert canonical_bytes(value) == one_by_one
 
 
 def test_key_order_and_spaces_do_not_matter() -> None:
