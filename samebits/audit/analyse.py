@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from samebits.audit.axes import AXES, BASE, Contrast
-from samebits.audit.bisection import read_note
 from samebits.audit.blocks import Index, index_observations
 from samebits.audit.census import NO_DRIFT, Drift, can_drift, measure_drift, take_census
 from samebits.audit.evidence import FALSE_DISCOVERY_RATE
 from samebits.audit.judge import DETECT, Judgement, State, judge_contrasts
 from samebits.audit.judge_axes import SEVERITY, has_found, judge_axis, worst
 from samebits.audit.lengths import find_condition, measure_lengths
+from samebits.audit.planned import read_note, read_plan
 from samebits.audit.record import AuditRecord, Why
 from samebits.audit.results import Analysis, AxisResult, LevelResult, Outcome, Survival, Verdict
 from samebits.audit.stability import measure_stability
@@ -93,18 +93,27 @@ def judge_record(record: AuditRecord, index: Index, pattern: str | None) -> Judg
 
 
 def list_contrasts(record: AuditRecord) -> list[Contrast]:
-    """List the contrasts of the axes planned, but for those that the target refused."""
+    """List the contrasts planned, but for those of which no call was made, and why not is told."""
+    called = {seen.condition for seen in record.observations}
+    refused = {(item.axis, item.level) for item in record.not_tested}
+    planned = read_plan(record.notes)
+    return [
+        contrast
+        for contrast in (plan_again(record) if planned is None else planned)
+        if contrast.treated.key in called or (contrast.axis, contrast.level) not in refused
+        if contrast.treated.key in called or (contrast.axis, "") not in refused
+    ]
+
+
+def plan_again(record: AuditRecord) -> list[Contrast]:
+    """List all contrasts of the axes planned, for a record that stops before its plan."""
     known = {axis.key: axis for axis in AXES}
     if unknown := [key for key in record.header.axes if key not in known]:
         raise RecordCorrupt(expected="known axes in a record", found=", ".join(unknown))
-    called = {seen.condition for seen in record.observations}
-    refused = {(item.axis, item.level) for item in record.not_tested}
     return [
         contrast
         for key in record.header.axes
         for contrast in known[key].contrasts(record.header.target, BASE)
-        if contrast.treated.key in called or (key, contrast.level) not in refused
-        if contrast.treated.key in called or (key, "") not in refused
     ]
 
 

@@ -5,14 +5,11 @@ Only for axes whose levels are numbers. Levels asked on the way are exploratory:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from samebits.audit.axes import Contrast, with_call
-from samebits.audit.condition import Condition
 
 FACTORS: Mapping[str, str] = {"batch": "batch", "concurrency": "concurrency"}
 """Axis to the factor of the call that counts up from the base's 1."""
-NOTE = "contrast"
 
 
 def value_of(contrast: Contrast) -> int:
@@ -39,31 +36,3 @@ def find_middle(
         return None
     treated = with_call(least.treated, **{FACTORS[least.axis]: middle})
     return replace(least, level=str(middle), treated=treated)
-
-
-def note_of(contrast: Contrast) -> dict[str, Any]:
-    """Give the note that tells a record of a contrast which no axis lists."""
-    return {
-        "name": NOTE,
-        "exploratory": True,
-        "axis": contrast.axis,
-        "level": contrast.level,
-        "base": contrast.base.value(),
-        "treated": contrast.treated.value(),
-    }
-
-
-def read_note(note: Mapping[str, Any]) -> Contrast | None:
-    """Read what `note_of` gave; None if it is another note.
-
-    Raises:
-        RecordCorrupt: It names a condition that is none.
-    """
-    if note.get("name") != NOTE or note.get("axis") not in FACTORS:
-        return None
-    return Contrast(
-        axis=str(note["axis"]),
-        level=str(note.get("level")),
-        base=Condition.from_value(note.get("base", {})),
-        treated=Condition.from_value(note.get("treated", {})),
-    )

@@ -44,14 +44,15 @@ def estimate(plan: Plan, options: AuditOptions) -> Estimate:
     """Estimate what a plan takes before anything is asked."""
     visits = plan_first(plan)
     others = [visit for visit in visits if is_elsewhere(visit)]
-    # A call of the base before each session that is not fresh, and the control.
-    extra = CONTROL_CALLS + sum(not visit.is_fresh for visit in others)
+    # A call of the base before each session that is not fresh, the control, and Run.warm.
+    begin = CONTROL_CALLS + sum(not visit.is_fresh for visit in others)
+    unseen = plan.prompts[:1] * begin + (plan.prompts if plan.facts.keeps_prefixes else ())
     steps = [(step.condition.call, step.prompts) for visit in visits for step in visit.steps]
-    steps += [(BASE.call, plan.prompts[:1])] * extra
+    steps.append((BASE.call, unseen))
     lengths = {prompt.id: estimate_prompt_tokens(prompt) for prompt in plan.prompts}
     costs = [price_step(call, [lengths[p.id] for p in asked], options) for call, asked in steps]
     return Estimate(
-        answers=sum(len(asked) for _, asked in steps) - extra,
+        answers=sum(len(asked) for _, asked in steps) - len(unseen),
         calls=sum(cost.calls for cost in costs),
         tokens=sum(cost.tokens for cost in costs),
         rows=sum(num_rows(call) * len(asked) for call, asked in steps),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from samebits.audit.asking import Asker, BudgetEnded, Open, change
 from samebits.audit.axes import BASE, Contrast
-from samebits.audit.bisection import FACTORS, find_middle, note_of, read_note, value_of
+from samebits.audit.bisection import FACTORS, find_middle, value_of
 from samebits.audit.budget import Cost, Meter
 from samebits.audit.control import CONTROL, make_control
 from samebits.audit.fit import ENDED, fit_plan, fit_time
@@ -19,6 +19,7 @@ from samebits.audit.journal import Journal
 from samebits.audit.judge import Judgement, State, judge_contrasts
 from samebits.audit.past import check_same_target, take_past
 from samebits.audit.plan import AuditOptions, Plan, Want, make_plan, plan_first, plan_round
+from samebits.audit.planned import note_of, note_of_plan, read_note
 from samebits.audit.progress import Progress
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.record import AuditRecord, End, NotTested, Why
@@ -121,8 +122,10 @@ class Run:
         return self.end(Why.BUDGET, ENDED) if cut else self.end(Why.COMPLETE)
 
     def tell_plan(self) -> None:
-        """Keep the session, and what is not tested."""
+        """Keep the session, the contrasts, and what is not tested."""
         self.asker.tell_opened(self.asker.base, BASE.process)
+        if self.past is None:
+            self.asker.journal.append(note_of_plan(self.plan.contrasts))
         self.tell_not_tested(self.plan.not_tested)
         self.tell_prompts()
 
@@ -148,6 +151,17 @@ class Run:
         else:
             asker.journal.append(make_control(asker))
         self.cut_to_time()
+        self.warm()
+
+    def warm(self) -> None:
+        """Ask every prompt once, unobserved, where a server may keep what it has seen.
+
+        Otherwise the first of two equal calls would find the prompt cold and the second warm: that
+        is the prefix axis, and held in all others.
+        """
+        if self.plan.facts.keeps_prefixes:
+            for prompt in self.plan.prompts:
+                self.asker.ask_one(self.asker.base, prompt)
 
     def cut_to_time(self) -> None:
         """Cut the plan to the time of the budget, now that the target's rate is known."""

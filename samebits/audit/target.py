@@ -40,6 +40,8 @@ class TargetFacts:
     max_logprobs: int = 0
     is_local: bool = True
     """Whether its session can explain where bits part."""
+    keeps_prefixes: bool = False
+    """Whether a call may find the prompt's beginning in a cache that an earlier call filled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

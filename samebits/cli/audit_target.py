@@ -40,12 +40,14 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "http": ("model", "api"),
     "hf": ("dtype", "attention", "threads", "compile"),
     "engine": ("arithmetic", "weights", "threads"),
+    "stub": (),
 }
 """Options of each kind that are part of the question."""
 DEFAULTS: Mapping[str, Any] = {
     **{"model": None, "api": "auto", "dtype": None, "attention": None, "threads": None},
     **{"compile": False, "arithmetic": "sb1", "weights": "w16"},
 }
+KINDS = {"http": "http", "https": "http", "hf": "hf", "engine": "engine", "stub": "stub"}
 HOW = "http://HOST:PORT/v1, https://…, hf:FOLDER or engine:MODEL"
 
 
@@ -56,7 +58,7 @@ def find_kind(target: str) -> str:
         ConfigError: It has none of those known.
     """
     head, colon, rest = target.partition(":")
-    kind = {"http": "http", "https": "http", "hf": "hf", "engine": "engine"}.get(head.lower())
+    kind = KINDS.get(head.lower())
     if kind is None or not colon or not rest:
         raise ConfigError(
             expected=f"a target: {HOW}",
@@ -131,8 +133,17 @@ def make_engine(ask: TargetAsk) -> "Target":
     return LocalTarget("engine", settings.value(), read_variables())
 
 
+def make_stub(ask: TargetAsk) -> "Target":
+    """Make a scripted target, to see what an audit shows of a known cause."""
+    from samebits.audit.targets.stub import Stub
+    from samebits.audit.targets.stub_causes import read_script
+
+    return Stub(read_script(ask.target.partition(":")[2]))
+
+
 MAKERS: Mapping[str, Callable[[TargetAsk], "Target"]] = {
     "http": make_http,
     "hf": make_hf,
     "engine": make_engine,
+    "stub": make_stub,
 }

@@ -7,10 +7,10 @@ import pytest
 
 from samebits.audit.analyse import analyse
 from samebits.audit.axes import AXES, BASE, Contrast, with_call
-from samebits.audit.bisection import note_of
 from samebits.audit.condition import Condition
 from samebits.audit.notes import Note, Reason
 from samebits.audit.observation import Answer
+from samebits.audit.planned import note_of
 from samebits.audit.record import NotTested, Why
 from samebits.audit.results import Analysis, AxisResult, Verdict
 from samebits.errors import ConfigError, RecordCorrupt

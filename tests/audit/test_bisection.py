@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from samebits.audit.axes import BASE, Contrast, with_call
-from samebits.audit.bisection import find_middle, note_of, read_note, value_of
+from samebits.audit.bisection import find_middle, value_of
+from samebits.audit.planned import note_of, read_note
 from samebits.errors import RecordCorrupt
 
 
