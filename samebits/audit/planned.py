@@ -25,15 +25,14 @@ def note_of(contrast: Contrast) -> dict[str, Any]:
 
 
 def read_plan(notes: Sequence[Mapping[str, Any]]) -> list[Contrast] | None:
-    """Read the contrasts planned; None if the record stops before them.
+    """Read the contrasts planned, by all attempts; None if the record stops before them.
 
     Raises:
         RecordCorrupt: A contrast is none.
     """
-    for note in notes:
-        if note.get("name") == PLAN:
-            return [contrast_from(value) for value in note.get("contrasts", ())]
-    return None
+    plans = [note for note in notes if note.get("name") == PLAN]
+    found = (contrast_from(value) for note in plans for value in note.get("contrasts", ()))
+    return list(dict.fromkeys(found)) if plans else None
 
 
 def read_note(note: Mapping[str, Any]) -> Contrast | None:

@@ -124,8 +124,9 @@ class Run:
     def tell_plan(self) -> None:
         """Keep the session, the contrasts, and what is not tested."""
         self.asker.tell_opened(self.asker.base, BASE.process)
-        if self.past is None:
-            self.asker.journal.append(note_of_plan(self.plan.contrasts))
+        plan = note_of_plan(self.plan.contrasts)
+        if not (self.past and plan in self.past.notes):
+            self.asker.journal.append(plan)
         self.tell_not_tested(self.plan.not_tested)
         self.tell_prompts()
 

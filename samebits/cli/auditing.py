@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from samebits.audit.answers import compile_pattern
 from samebits.audit.budget import Budget, parse_budget
 from samebits.audit.fit import Estimate, estimate
 from samebits.audit.plan import AuditOptions, Plan
@@ -96,6 +97,8 @@ def run(ask: AuditAsk) -> None:
     past = read_past(ask)
     options = make_options(ask, past)
     options.check()
+    if ask.answer_pattern is not None:
+        compile_pattern(ask.answer_pattern)
     target = make_target(ask.target)
     out = ask.out or find_name()
     try:
@@ -104,6 +107,7 @@ def run(ask: AuditAsk) -> None:
         return
     show(ask, out)
     if end.why is Why.INTERRUPTED:
+        print("interrupted; the same command with --resume and --out goes on", file=sys.stderr)
         raise typer.Exit(EXIT_INTERRUPTED)
     raise typer.Exit(report(ask, out).exit_code)
 
