@@ -178,5 +178,5 @@ def _make_facts(
         max_concurrency=target.max_concurrency,
         max_logprobs=dialect.max_logprobs,
         is_local=False,
-        keeps_prefixes=True,
+        keeps_prefixes=not dialect.cold,
     )
