@@ -107,6 +107,7 @@ def make_hf(ask: TargetAsk) -> "Target":
 
     settings = HfSettings(
         path=ask.target.partition(":")[2],
+        name=ask.target,
         dtype=ask.dtype,
         attention=ask.attention or "sdpa",
         threads=ask.threads,
