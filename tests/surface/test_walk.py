@@ -20,4 +20,4 @@ def test_the_walk_passes_through_every_rank() -> None:
     named = {
         path.split("/")[1] for path in paths_named_in_the_walk() if path.startswith("samebits")
     }
-    assert {"cli", "engine", "model", "numerics", "record", "errors.py"} <= named
+    assert {"audit", "cli", "engine", "model", "numerics", "record", "report", "errors.py"} <= named
