@@ -1,6 +1,6 @@
 """A probe names the first place where bits part, and measures rounding against float64."""
 
-from pathlib import Path
+from functools import cache
 
 import pytest
 
@@ -26,7 +26,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> HfSession:
     return open_session(HfSettings(path=str(folder), threads=1).value(), Process())
 
 
+@cache
 def look(session: HfSession, treated: Condition) -> Probe:
+    """Probe once for all tests of a condition."""
     probe = session.probe(BASE, treated, PROMPT)
     assert probe is not None
     return probe
@@ -129,8 +131,9 @@ def test_what_one_process_cannot_show_has_no_probe(session: HfSession, treated: 
 
 
 def test_without_memory_for_float64_errors_are_unknown(
-    session: HfSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    session: HfSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("samebits.audit.targets.hf_float64.measure_free_bytes", lambda: 0)
-    probe = look(session, BASE)
+    probe = session.probe(BASE, BASE, PROMPT)
+    assert probe is not None and probe.places
     assert all(place.error_base is None and place.error_treated is None for place in probe.places)

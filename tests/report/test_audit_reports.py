@@ -17,7 +17,7 @@ from samebits.report.audit_html import audit_html
 from samebits.report.audit_json import audit_json
 from samebits.report.audit_markdown import audit_markdown
 from samebits.report.audit_terminal import audit_text
-from samebits.report.compare import compare_html, compare_json, compare_markdown, compare_text
+from samebits.report.compare import compare_json, compare_markdown, compare_text
 from tests.report.audit_results import (
     DIGEST,
     HOSTILE,
@@ -32,9 +32,8 @@ from tests.report.audit_results import (
     make_unsure,
 )
 from tests.report.comparisons import COMPARISONS, make_unequal
+from tests.report.pages import LANGUAGES, SMALL, page_of
 
-LANGUAGES = ("en", "zh")
-SMALL = [name for name in SAMPLES if name != "large"]
 VOID = ("meta", "link", "br", "path", "rect", "circle")
 
 
@@ -151,7 +150,7 @@ def test_an_untested_level_of_a_tested_axis_is_named() -> None:
 
 
 def test_an_untested_axis_is_never_drawn_as_clear() -> None:
-    page = audit_html(make_unstable())
+    page = page_of("unstable")
     body = page[page.index('class="group"') :]
     last = body[body.rindex('class="group"', 0, body.index("</table>")) :]
     assert "tone-untested" in last[:400]
@@ -217,16 +216,10 @@ def test_plain_text_holds_no_escape_codes_whatever_the_record_holds() -> None:
         assert "[U+001B]" in text.replace("\\", "")
 
 
-def write_sample(name: str, language: str) -> str:
-    if name in SAMPLES:
-        return audit_html(SAMPLES[name](), language)
-    return compare_html(COMPARISONS[name](), language)
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", [*SMALL, *COMPARISONS])
 def test_a_page_has_no_element_that_a_record_could_have_made(name: str, language: str) -> None:
-    page = write_sample(name, language)
+    page = page_of(name, language)
     shape = shape_of(page)
     assert not {"script", "b", "iframe", "object", "embed", "form"} & {tag for tag, _ in shape.tags}
     for tag, attributes in shape.tags:
@@ -240,14 +233,14 @@ def test_a_page_has_no_element_that_a_record_could_have_made(name: str, language
 
 
 def test_long_prompts_are_cut_and_say_by_how_much() -> None:
-    page = audit_html(make_hostile())
+    page = page_of("hostile")
     assert "x" * 200 not in page
     assert f"(+{10_000 + len(HOSTILE) - 160:,})" in page
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_page_names_its_language_and_has_one_heading_of_each_section(language: str) -> None:
-    shape = shape_of(audit_html(make_unstable(), language))
+    shape = shape_of(page_of("unstable", language))
     tags = [tag for tag, _ in shape.tags]
     assert dict(shape.tags)["html"] == {"lang": {"en": "en", "zh": "zh-CN"}[language]}
     assert tags.count("h1") == 1
@@ -256,7 +249,7 @@ def test_a_page_names_its_language_and_has_one_heading_of_each_section(language:
 
 
 def test_every_figure_has_a_name_a_description_and_a_table() -> None:
-    page = audit_html(make_unstable())
+    page = page_of("unstable")
     shape = shape_of(page)
     pictures = [attributes for tag, attributes in shape.tags if tag == "svg"]
     assert len(pictures) == 7
@@ -270,7 +263,7 @@ def test_every_figure_has_a_name_a_description_and_a_table() -> None:
 
 
 def test_the_policy_of_a_page_allows_its_own_style_and_nothing_else() -> None:
-    page = audit_html(make_stable())
+    page = page_of("stable")
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy
     assert policy.group(1).startswith("default-src &#39;none&#39;; style-src &#39;sha256-") or (
@@ -281,7 +274,7 @@ def test_the_policy_of_a_page_allows_its_own_style_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_has_a_contrast_of_at_least_4_5(theme: str) -> None:
-    colours = colours_of(audit_html(make_stable()), theme)
+    colours = colours_of(page_of("stable"), theme)
     for name in ("ink", "soft", "link", "clear", "bits", "tokens", "unsure", "untested"):
         for ground in ("paper", "raised"):
             assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
@@ -309,7 +302,7 @@ def luminance(colour: str) -> float:
 
 def test_ten_thousand_observations_stay_small_and_quick() -> None:
     made = make_large()
-    audit_html(make_stable())
+    page_of("stable")  # The templates are compiled once.
     began = time.process_time()
     page = audit_html(made)
     audit_text(made)
@@ -367,7 +360,7 @@ def test_a_comparison_says_first_whether_the_records_can_be_compared() -> None:
 
 
 def test_a_comparison_lists_changed_prompts_with_the_first_token() -> None:
-    page = compare_html(make_unequal())
+    page = page_of("unequal")
     assert re.search(r"p01.*?class=\"number\"><bdi>5<", page, re.DOTALL)
     assert "in the text" in page
 

@@ -12,26 +12,15 @@ from samebits.audit.results import Verdict
 from samebits.audit.targets import hf, http_refusals
 from samebits.audit.targets.engine import REFUSALS
 from samebits.errors import ConfigError
-from samebits.report.audit_html import audit_html
 from samebits.report.audit_terminal import audit_text
-from samebits.report.compare import compare_html
 from samebits.report.sentences import translate
 from samebits.report.sentences_zh import SENTENCES_ZH
 from samebits.report.words import LANGUAGES, spell_percent, words_for
 from tests.report.audit_results import SAMPLES
 from tests.report.comparisons import COMPARISONS
+from tests.report.pages import SMALL, page_of
 
 ENGLISH, CHINESE = LANGUAGES["en"], LANGUAGES["zh"]
-FOREIGN = {
-    *("an unknown reason of a target", "the user interrupted it"),
-    *("Question", "why is the sky blue", "Be brief", "Why"),
-    *("Some CPU", "The sky is blue"),
-}
-"""English in the samples that is the record's, not ours."""
-TERMS = re.compile(
-    r"samebits|Benjamini-Hochberg|Kaplan-Meier|McNemar|softmax|logit|bfloat16|float\d+|JSON|HTTP"
-    r"|TAR[ra]@\d+|pass\^\d+|KV|exp|log|sin|hf:|engine:"
-)
 
 
 class Text(HTMLParser):
@@ -90,15 +79,9 @@ def test_no_two_axes_have_the_same_name() -> None:
         assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("name", ["unstable", "unsure", "unexplained", "untested", "moving"])
+@pytest.mark.parametrize("name", [*SMALL, *COMPARISONS])
 def test_no_english_of_ours_is_left_in_a_chinese_page(name: str) -> None:
-    seen = text_of(audit_html(SAMPLES[name](), "zh"))
-    assert english_in(seen) == set()
-
-
-@pytest.mark.parametrize("name", COMPARISONS)
-def test_no_english_of_ours_is_left_in_a_chinese_comparison(name: str) -> None:
-    assert english_in(text_of(compare_html(COMPARISONS[name](), "zh"))) == set()
+    assert english_in(text_of(page_of(name, "zh"))) == set()
 
 
 def english_in(text: str) -> set[str]:
@@ -107,11 +90,11 @@ def english_in(text: str) -> set[str]:
     ours |= {part for text in SENTENCES_ZH for part in re.split(r"\{\w+\}", text)}
     phrases = {part.strip(" .:;,") for part in ours}
     words = {part for part in phrases if re.search(r"[a-z]{2,} [a-z]{2,}", part)}
-    return {part for part in words if part in TERMS.sub("", text)} - FOREIGN
+    return {part for part in words if part in text}
 
 
 def test_the_chinese_page_would_be_caught_with_english_in_it() -> None:
-    assert english_in(text_of(audit_html(SAMPLES["unstable"](), "en")))
+    assert english_in(text_of(page_of("unstable")))
 
 
 @pytest.mark.parametrize(
