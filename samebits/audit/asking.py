@@ -216,7 +216,7 @@ class Asker:
             session=there.number,
             answer=answer,
         )
-        self.journal.append_observation(seen)
+        self.journal.append(seen)
         self.seen.append(seen)
         place = (key, prompt.id, step.round, step.repeat)
         self.answered.setdefault(place, set()).add(self.attempt)

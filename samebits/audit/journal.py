@@ -11,10 +11,8 @@ from samebits.audit.record import End, NotTested, Opened
 class Journal(Protocol):
     """Keeps everything as it comes; RecordWriter is one."""
 
-    def append_observation(self, seen: Observation) -> None:
-        """Keep an observation."""
-        ...
-
-    def append(self, item: Opened | NotTested | Probe | End | Mapping[str, Any]) -> None:
-        """Keep something else; a mapping is a note."""
+    def append(
+        self, item: Observation | Opened | NotTested | Probe | End | Mapping[str, Any]
+    ) -> None:
+        """Keep something; a mapping is a note."""
         ...

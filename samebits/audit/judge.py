@@ -50,14 +50,13 @@ class Sight(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What can be said of a contrast, and whether asking more could say more."""
+    """What can be said of a contrast, and what is left to ask."""
 
     result: LevelResult
     states: Mapping[Outcome, State]
     """An outcome that was not visible is absent."""
-    is_decided: bool
     again: tuple[str, ...]
-    """Ids of the prompts to ask again if it is not decided: those that differ in some pair."""
+    """Ids of the prompts to ask again: those that differ in some pair; none once it is decided."""
     evidence: Evidence
 
 
@@ -118,7 +117,6 @@ def judge(
     return Judgement(
         result=make_result(evidence, verdict, reason, comparisons),
         states={outcome: sight.state for outcome, sight in sights.items()},
-        is_decided=not again,
         again=tuple(dict.fromkeys(again)),
         evidence=evidence,
     )

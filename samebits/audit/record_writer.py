@@ -113,10 +113,6 @@ class RecordWriter:
         """The last link."""
         return self.chain.link
 
-    def append_observation(self, seen: Observation) -> None:
-        """Add an observation; see `append`."""
-        self.append(seen)
-
     def append(self, item: Item) -> None:
         """Add a line, whole or not at all.
 

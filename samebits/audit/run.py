@@ -184,7 +184,7 @@ class Run:
             wants = [
                 Want(judgement.evidence.contrast, self.choose(judgement.again))
                 for judgement in self.judged
-                if not judgement.is_decided
+                if judgement.again
             ]
             if not wants:
                 break

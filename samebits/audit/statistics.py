@@ -32,8 +32,8 @@ class Interval(NamedTuple):
     high: float
 
 
-def clopper_pearson(num: float, of: float, confidence: float = CONFIDENCE) -> Interval:
-    """Give the exact interval of a share.
+def clopper_pearson(num: float, of: float) -> Interval:
+    """Give the exact 95 % interval of a share.
 
     Counts need not be whole: a share of pairs is judged as if there were as many pairs as prompts.
 
@@ -41,18 +41,18 @@ def clopper_pearson(num: float, of: float, confidence: float = CONFIDENCE) -> In
         (0, 1) if `of` is 0.
     Source: Clopper and Pearson, Biometrika 26 (1934), through the beta distribution.
     """
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low = float(betaincinv(num, of - num + 1, tail)) if num > 0 else 0.0
     high = float(betaincinv(num + 1, of - num, 1 - tail)) if num < of else 1.0
     return Interval(low, high)
 
 
-def smallest_visible_rate(of: int, confidence: float = CONFIDENCE) -> float:
+def smallest_visible_rate(of: int) -> float:
     """Give the share of prompts that `of` prompts without a difference rule out; 1 if `of` is 0.
 
-    Source: the exact form of the rule of three, 1 - (1 - confidence)^(1/of).
+    Source: the exact form of the rule of three, 1 - 0.05^(1/of).
     """
-    return 1 - math.pow(1 - confidence, 1 / of) if of else 1.0
+    return 1 - math.pow(1 - CONFIDENCE, 1 / of) if of else 1.0
 
 
 def exchangeability_p(blocks: Iterable[Classes]) -> float:

@@ -48,9 +48,6 @@ class Memory:
     end: End | None = None
     progress: list[Progress] = field(default_factory=list)
 
-    def append_observation(self, seen: Observation) -> None:
-        self.items.append(seen)
-
     def append(self, item: Any) -> None:
         self.items.append(item)
 

@@ -97,7 +97,7 @@ def write_record(path: Path, num: int = 3, header: Header | None = None) -> Path
     """Write a record of a header and some observations."""
     with RecordWriter.create(path, header or make_header()) as writer:
         for i in range(num):
-            writer.append_observation(make_observation(make_answer("abc"), repeat=i))
+            writer.append(make_observation(make_answer("abc"), repeat=i))
     return path
 
 

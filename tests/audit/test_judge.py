@@ -156,7 +156,7 @@ def test_a_difference_too_rare_to_be_sure_of_is_told_and_asked_again() -> None:
         Verdict.CANNOT_TELL,
         Reason.FEW_TOKENS,
     )
-    assert (judged.is_decided, judged.again) == (False, ("p0",))
+    assert judged.again == ("p0",)
 
 
 def test_bits_that_move_do_not_clear_tokens_that_differ_now_and_then() -> None:
@@ -174,7 +174,7 @@ def test_bits_that_move_do_not_clear_tokens_that_differ_now_and_then() -> None:
 def test_what_is_found_is_not_asked_again() -> None:
     seen = audit(ALL, move(EIGHT.treated, 16))
     assert {one.round for one in seen} == {0}
-    assert all(judgement.is_decided for judgement in judge(ALL, seen))
+    assert not any(judgement.again for judgement in judge(ALL, seen))
 
 
 def test_a_finding_of_an_early_look_stands_at_later_ones() -> None:

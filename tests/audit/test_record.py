@@ -158,7 +158,7 @@ def test_a_resumed_record_goes_on_and_counts_attempts(tmp_path: Path) -> None:
                 attempt,
                 attempt - 1,
             )
-            writer.append_observation(make_observation(make_answer("abc"), attempt=attempt))
+            writer.append(make_observation(make_answer("abc"), attempt=attempt))
             writer.append(End(why=Why.INTERRUPTED))
     record = read_record(path)
     assert [seen.attempt for seen in record.observations] == [0, 0, 1, 2]

@@ -25,7 +25,7 @@ def write_until_killed(path: Path, ready: int) -> None:
         os.write(ready, b".")
         repeat = 0
         while True:
-            writer.append_observation(make_observation(Answer(text=LONG), repeat=repeat))
+            writer.append(make_observation(Answer(text=LONG), repeat=repeat))
             repeat += 1
 
 
@@ -44,7 +44,7 @@ def kill_one(path: Path, delay_s: float) -> bool:
     before = read_record(path)
     with RecordWriter.resume(path) as writer:
         answer = make_observation(Answer(text="after"), attempt=writer.attempt)
-        writer.append_observation(answer)
+        writer.append(answer)
     after = read_record(path)
     assert after.observations[:-1] == before.observations
     assert [seen.repeat for seen in before.observations] == list(range(len(before.observations)))
