@@ -12,8 +12,9 @@ from bench.page import ROOT, make_table, write_between
 from samebits.audit.analyse import analyse
 from samebits.audit.record_reader import read_record
 from samebits.audit.results import Analysis, Verdict
-from samebits.report.audit_markdown import audit_markdown
+from samebits.report.audit_document import make_document
 from samebits.report.audit_setup import spell_command
+from samebits.report.in_markdown import write_markdown
 
 FOLDER = ROOT / "docs" / "audits"
 MARK = {
@@ -31,7 +32,7 @@ def main() -> None:
     records = sorted(FOLDER.glob("*.jsonl"))
     found = {path: analyse(read_record(path)) for path in records}
     for path, analysis in found.items():
-        path.with_suffix(".md").write_text(audit_markdown(analysis), "utf-8")
+        path.with_suffix(".md").write_text(write_markdown(make_document(analysis, "en")), "utf-8")
     page = FOLDER / "README.md"
     write_between(page, "axes", make_axes_table(found))
     write_between(page, "records", make_records_table(found))

@@ -31,22 +31,13 @@ def compare(
     from samebits.audit.compare import compare_records
     from samebits.audit.record_reader import read_record
     from samebits.cli.output_file import check_writable
-    from samebits.cli.reporting import choose_format, print_drawing, put_text
-    from samebits.report import compare as drawing
+    from samebits.cli.reporting import put_report
+    from samebits.report.compare_document import make_comparison
+    from samebits.report.compare_json import compare_json
 
     if out is not None:
         check_writable(out, "--out")
     found = compare_records(read_record(a), read_record(b))
-    chosen = choose_format(as_format.value if as_format else None, out)
-    if chosen == "terminal" and out is None:
-        drawn = drawing.draw_comparison(found, language.value)
-        print_drawing(drawn, lambda: drawing.compare_text(found, language.value))
-    else:
-        make = {
-            "html": lambda: drawing.compare_html(found, language.value),
-            "markdown": lambda: drawing.compare_markdown(found, language.value),
-            "json": lambda: drawing.compare_json(found),
-            "terminal": lambda: drawing.compare_text(found, language.value),
-        }
-        put_text(make[chosen](), out)
+    document = make_comparison(found, language.value)
+    put_report(document, lambda: compare_json(found), as_format, out)
     raise typer.Exit(found.exit_code(need.value))

@@ -32,25 +32,14 @@ def report(
     from samebits.audit.analyse import analyse
     from samebits.audit.record_reader import read_record
     from samebits.cli.output_file import check_writable
-    from samebits.cli.reporting import choose_format, print_audit, put_text
-    from samebits.report.audit_html import audit_html
+    from samebits.cli.reporting import put_report
+    from samebits.report.audit_document import make_document
     from samebits.report.audit_json import audit_json
-    from samebits.report.audit_markdown import audit_markdown
-    from samebits.report.audit_terminal import audit_text
 
     if out is not None:
         check_writable(out, "--out")
     found = read_record(record)
     analysis = analyse(found, need=need.value if need else str(found.header.asked.get("need")))
-    chosen = choose_format(as_format.value if as_format else None, out)
-    if chosen == "terminal" and out is None:
-        print_audit(analysis, language.value, as_json=False)
-    else:
-        make = {
-            "html": lambda: audit_html(analysis, language.value),
-            "markdown": lambda: audit_markdown(analysis, language.value),
-            "json": lambda: audit_json(analysis),
-            "terminal": lambda: audit_text(analysis, language.value),
-        }
-        put_text(make[chosen](), out)
+    document = make_document(analysis, language.value)
+    put_report(document, lambda: audit_json(analysis), as_format, out)
     raise typer.Exit(analysis.exit_code)

@@ -5,49 +5,69 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from samebits.cli.names import FormatName
 from samebits.cli.output_file import write_atomically
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from samebits.audit.results import Analysis
+    from samebits.report.blocks import Document
 
 WIDEST = 100
 """Columns: longer lines are hard to read."""
-ENDINGS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
+ENDINGS = {
+    ".html": FormatName.HTML,
+    ".htm": FormatName.HTML,
+    ".md": FormatName.MARKDOWN,
+    ".json": FormatName.JSON,
+}
 
 
 def print_audit(analysis: "Analysis", language: str, *, as_json: bool) -> None:
     """Print the analysis."""
+    from samebits.report.audit_document import make_document
     from samebits.report.audit_json import audit_json
-    from samebits.report.audit_terminal import audit_text, draw_audit
 
-    if as_json:
-        print(audit_json(analysis), end="")
-    else:
-        print_drawing(draw_audit(analysis, language), lambda: audit_text(analysis, language))
+    document = make_document(analysis, language)
+    put_report(document, lambda: audit_json(analysis), FormatName.JSON if as_json else None, None)
 
 
-def print_drawing(drawing: "RenderableType", make_text: Callable[[], str]) -> None:
-    """Print a drawing where a person watches, else the text it stands for."""
+def put_report(
+    document: "Document",
+    make_json: Callable[[], str],
+    as_format: FormatName | None,
+    out: Path | None,
+) -> None:
+    """Write a report to a file, or print it, in the format asked for or that of the file's name."""
+    from samebits.report.in_html import write_page
+    from samebits.report.in_markdown import write_markdown
+    from samebits.report.in_terminal import write_text
+
+    writers: dict[FormatName, Callable[[], str]] = {
+        FormatName.HTML: lambda: write_page(document),
+        FormatName.MARKDOWN: lambda: write_markdown(document),
+        FormatName.JSON: make_json,
+        FormatName.TERMINAL: lambda: write_text(document),
+    }
+    chosen = as_format or choose_format(out)
+    if out is not None:
+        write_atomically(out, writers[chosen]())
+    elif chosen is not FormatName.TERMINAL or not draw_on_terminal(document):
+        sys.stdout.write(writers[chosen]())
+
+
+def choose_format(out: Path | None) -> FormatName:
+    """Choose a format by the ending of a file; without one, that for a terminal."""
+    return ENDINGS.get(out.suffix.lower() if out else "", FormatName.TERMINAL)
+
+
+def draw_on_terminal(document: "Document") -> bool:
+    """Draw a report in colour where a person watches; answer whether one does."""
     from rich.console import Console
 
+    from samebits.report.in_terminal import draw_document
+
     console = Console(highlight=False)
-    if not console.is_terminal:
-        print(make_text(), end="")
-    else:
+    if console.is_terminal:
         console.width = min(console.width, WIDEST)
-        console.print(drawing)
-
-
-def put_text(text: str, out: Path | None) -> None:
-    """Write a text to a file, or print it."""
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_atomically(out, text)
-
-
-def choose_format(asked: str | None, out: Path | None) -> str:
-    """Choose a format: the one asked for, else by the ending of the file, else for a terminal."""
-    return asked or ENDINGS.get(out.suffix.lower() if out else "", "terminal")
+        console.print(draw_document(document))
+    return console.is_terminal

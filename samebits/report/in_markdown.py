@@ -20,7 +20,7 @@ from samebits.report.blocks import (
 SPECIAL = re.compile(r"([\\`*_\[\]<>|~&#])")
 
 
-def write_document(document: Document) -> str:
+def write_markdown(document: Document) -> str:
     """Write a report."""
     parts = [f"# {escape(document.title)}"]
     for section in document.sections:

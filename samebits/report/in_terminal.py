@@ -40,8 +40,8 @@ def draw_document(document: Document) -> RenderableType:
     return Group(*parts)
 
 
-def print_document(document: Document, width: int) -> str:
-    """Draw a report without colour, at most `width` columns wide."""
+def write_text(document: Document, width: int = 80) -> str:
+    """Write a report without colour, at most `width` columns wide."""
     sink = io.StringIO()
     console = Console(file=sink, width=width, color_system=None, force_terminal=False)
     console.print(draw_document(document))

@@ -13,11 +13,8 @@ from rich.cells import cell_len
 
 from samebits.audit.results import Analysis, Verdict
 from samebits.record.canonical import canonical_bytes
-from samebits.report.audit_html import audit_html
 from samebits.report.audit_json import audit_json
-from samebits.report.audit_markdown import audit_markdown
-from samebits.report.audit_terminal import audit_text
-from samebits.report.compare import compare_json, compare_markdown, compare_text
+from samebits.report.compare_json import compare_json
 from tests.report.audit_results import (
     DIGEST,
     HOSTILE,
@@ -32,7 +29,7 @@ from tests.report.audit_results import (
     make_unsure,
 )
 from tests.report.comparisons import COMPARISONS, make_unequal
-from tests.report.pages import LANGUAGES, SMALL, page_of
+from tests.report.pages import LANGUAGES, SMALL, as_html, as_markdown, as_text, page_of
 
 VOID = ("meta", "link", "br", "path", "rect", "circle")
 
@@ -80,8 +77,8 @@ def row_of(text: str, name: str) -> str:
 def test_rendering_twice_gives_the_same_bytes(name: str, language: str) -> None:
     def render() -> tuple[str, ...]:
         made: Analysis = SAMPLES[name]()
-        return (audit_html(made, language), audit_markdown(made, language),
-                audit_text(made, language), audit_json(made))  # fmt: skip
+        return (as_html(made, language), as_markdown(made, language),
+                as_text(made, language), audit_json(made))  # fmt: skip
 
     assert render() == render()
 
@@ -89,20 +86,20 @@ def test_rendering_twice_gives_the_same_bytes(name: str, language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", SMALL)
 def test_no_line_is_wider_than_the_terminal(name: str, language: str) -> None:
-    text = audit_text(SAMPLES[name](), language)
+    text = as_text(SAMPLES[name](), language)
     assert max(cell_len(line) for line in text.splitlines()) <= 80
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_verdict_comes_first_after_what_must_not_be_overlooked(name: str) -> None:
-    lines = audit_text(SAMPLES[name]()).splitlines()
+    lines = as_text(SAMPLES[name]()).splitlines()
     first = lines[lines.index("Verdict") + 1]
     expected = ("! ", "Not stable", "No effect seen", "Bits move", "Cannot tell", "Nothing was")
     assert first.startswith(expected)
 
 
 def test_the_verdict_names_the_axes_and_what_it_is_based_on() -> None:
-    text = flat(audit_text(make_unstable()))
+    text = flat(as_text(make_unstable()))
     assert "What changes tokens: batch size, KV cache. What moves bits alone: attention." in text
     assert "Based on 30 prompts and 1,180 calls (4 without an answer). 9 axes tested, 1 of" in text
     assert "2 not tested." in text
@@ -110,7 +107,7 @@ def test_the_verdict_names_the_axes_and_what_it_is_based_on() -> None:
 
 
 def test_an_axis_shows_its_level_rates_controls_and_first_token() -> None:
-    row = row_of(audit_text(make_unstable()), "Batch size")
+    row = row_of(as_text(make_unstable()), "Batch size")
     assert "Level: 8" in row
     assert re.search(r"Tokens differ: 12/30 \(\d+–\d+ %\)", row)
     assert "Controls differ: base 0/30, treated 0/30" in row
@@ -119,7 +116,7 @@ def test_an_axis_shows_its_level_rates_controls_and_first_token() -> None:
 
 
 def test_every_zero_has_the_smallest_rate_that_would_have_been_seen_beside_it() -> None:
-    text = audit_text(make_unstable())
+    text = as_text(make_unstable())
     sentence = (
         "no effect seen up to 30 prompts; a cause that hits more than 9.5 % of prompts would "
         "have been seen (95 %)"
@@ -133,11 +130,11 @@ def test_the_fewest_prompts_count_where_levels_differ() -> None:
     none = Verdict.NO_EFFECT
     levels = (make_level("batch", "2", none), make_level("batch", "8", none, of=12))
     made = replace(make_stable(), axes=(make_axis("batch", none, *levels),))
-    assert "no effect seen up to 12 prompts" in row_of(audit_text(made), "Batch size")
+    assert "no effect seen up to 12 prompts" in row_of(as_text(made), "Batch size")
 
 
 def test_what_is_not_tested_has_a_reason_and_no_rate() -> None:
-    row = row_of(audit_text(make_unstable()), "Clock in the template")
+    row = row_of(as_text(make_unstable()), "Clock in the template")
     assert row == "no template is used, hence no clock"
 
 
@@ -146,7 +143,7 @@ def test_an_untested_level_of_a_tested_axis_is_named() -> None:
     untested = make_level("batch", "64", Verdict.NOT_TESTED, reason="the budget ended")
     axis = make_axis("batch", none, make_level("batch", "2", none), untested)
     made = replace(make_stable(), axes=(axis,))
-    assert "64 not tested: the budget ended" in row_of(audit_text(made), "Batch size")
+    assert "64 not tested: the budget ended" in row_of(as_text(made), "Batch size")
 
 
 def test_an_untested_axis_is_never_drawn_as_clear() -> None:
@@ -159,31 +156,31 @@ def test_an_untested_axis_is_never_drawn_as_clear() -> None:
 
 
 def test_an_incomplete_audit_says_so_at_the_top() -> None:
-    for text in (audit_text(make_unsure()), audit_markdown(make_unsure())):
+    for text in (as_text(make_unsure()), as_markdown(make_unsure())):
         assert flat(text).index("This audit is not complete") < text.index("Cannot tell")
-    assert "the user interrupted it" in flat(audit_text(make_unsure()))
+    assert "the user interrupted it" in flat(as_text(make_unsure()))
 
 
 def test_bits_that_were_not_visible_are_said_plainly() -> None:
-    text = flat(audit_text(make_unexplained()))
+    text = flat(as_text(make_unexplained()))
     assert "Bits were not visible: the target reports nothing below tokens." in text
     assert "Bits differ: not visible" in text
-    assert "Bits were not visible on some axes" in flat(audit_text(make_unstable()))
-    assert "streaming" in flat(audit_text(make_unstable()))
+    assert "Bits were not visible on some axes" in flat(as_text(make_unstable()))
+    assert "streaming" in flat(as_text(make_unstable()))
 
 
 def test_a_prompt_that_changes_nothing_raises_an_alarm() -> None:
-    assert "Answers may not depend on the prompt" in flat(audit_text(make_unexplained()))
+    assert "Answers may not depend on the prompt" in flat(as_text(make_unexplained()))
 
 
 def test_over_http_the_missing_explanation_is_explained() -> None:
-    text = flat(audit_text(make_unexplained()))
+    text = flat(as_text(make_unexplained()))
     assert text.count("Missing: the target is reached over HTTP") == 2
     assert "float32" not in text
 
 
 def test_sampling_error_and_rerun_noise_are_two_numbers() -> None:
-    text = audit_text(make_unstable())
+    text = as_text(make_unstable())
     assert re.search(r"Sampling error +0\.0401", text)
     assert re.search(r"Rerun error +0\.0000", text)
     assert re.search(r"pass\^2 +24/30", text)
@@ -191,25 +188,25 @@ def test_sampling_error_and_rerun_noise_are_two_numbers() -> None:
 
 
 def test_expected_flips_stand_beside_those_observed() -> None:
-    text = flat(audit_text(make_unstable()))
+    text = flat(as_text(make_unstable()))
     assert "Flips expected 9.4 per 1,000 tokens" in text
     assert "Flips observed 12 per 1,000 tokens: 12/960" in text
 
 
 def test_the_first_place_whose_bits_differ_is_named() -> None:
-    text = flat(audit_text(make_unstable()))
+    text = flat(as_text(make_unstable()))
     assert "bits first differ at model.layers.0.mlp.up_proj (layer 0)" in text
     assert "The winner differs" in text
 
 
 def test_the_command_can_be_pasted_and_the_digest_stands_whole() -> None:
-    text = audit_text(make_unstable())
+    text = as_text(make_unstable())
     assert "\n  samebits audit hf:SmolLM2-135M-Instruct --max-tokens 32 --need tokens\n" in text
     assert DIGEST in text
 
 
 def test_plain_text_holds_no_escape_codes_whatever_the_record_holds() -> None:
-    for text in (audit_text(make_hostile()), audit_markdown(make_hostile())):
+    for text in (as_text(make_hostile()), as_markdown(make_hostile())):
         assert not re.search(
             r"[\x00-\x09\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069]", text
         )
@@ -304,8 +301,8 @@ def test_ten_thousand_observations_stay_small_and_quick() -> None:
     made = make_large()
     page_of("stable")  # The templates are compiled once.
     began = time.process_time()
-    page = audit_html(made)
-    audit_text(made)
+    page = as_html(made)
+    as_text(made)
     took = time.process_time() - began
     assert len(page.encode()) < 2_000_000
     ids = re.findall(r' id="([^"]*)"', page)
@@ -331,21 +328,22 @@ def test_json_spells_numbers_that_json_lacks() -> None:
 
 def test_markdown_tables_have_as_many_fields_as_columns() -> None:
     for made in (make_unstable(), make_hostile()):
-        for block in re.findall(r"(?:^\|.*\n)+", audit_markdown(made), re.MULTILINE):
+        for block in re.findall(r"(?:^\|.*\n)+", as_markdown(made), re.MULTILINE):
             counts = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
             assert len(counts) == 1, block
 
 
 def test_markdown_lets_no_html_of_a_record_through() -> None:
-    text = audit_markdown(make_hostile())
+    text = as_markdown(make_hostile())
     fenced = re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
     assert not re.search(r"(?<!\\)<", fenced)
 
 
 def test_reports_import_no_engine_no_torch_and_no_numpy() -> None:
     code = (
-        "import sys, samebits.report.audit_html, samebits.report.audit_terminal,"
-        "samebits.report.audit_markdown, samebits.report.audit_json, samebits.report.compare;"
+        "import sys, samebits.report.audit_document, samebits.report.audit_json,"
+        "samebits.report.compare_document, samebits.report.compare_json,"
+        "samebits.report.in_html, samebits.report.in_markdown, samebits.report.in_terminal;"
         "bad = {'torch', 'transformers', 'numpy', 'samebits.engine', 'samebits.model'};"
         "print(sorted(bad & set(sys.modules)))"
     )
@@ -354,7 +352,7 @@ def test_reports_import_no_engine_no_torch_and_no_numpy() -> None:
 
 
 def test_a_comparison_says_first_whether_the_records_can_be_compared() -> None:
-    text = flat(compare_text(make_unequal()))
+    text = flat(as_text(make_unequal()))
     assert text.index("Not comparable as one cause") < text.index("What changed: cannot tell")
     assert text.index("packages.torch") < text.index("Answers")
 
@@ -366,7 +364,7 @@ def test_a_comparison_lists_changed_prompts_with_the_first_token() -> None:
 
 
 def test_equal_means_never_stand_without_the_items_that_flipped() -> None:
-    text = flat(compare_text(make_unequal()))
+    text = flat(as_text(make_unequal()))
     assert "Equal means, but different items." in text
     assert "Right in A, wrong in B 1: p01" in text
     assert "Wrong in A, right in B 1: p02" in text
@@ -377,7 +375,7 @@ def test_equal_means_never_stand_without_the_items_that_flipped() -> None:
 def test_comparisons_fit_the_terminal_and_are_the_same_twice(name: str, language: str) -> None:
     def render() -> tuple[str, str, str]:
         made = COMPARISONS[name]()
-        return compare_text(made, language), compare_markdown(made, language), compare_json(made)
+        return as_text(made, language), as_markdown(made, language), compare_json(made)
 
     assert render() == render()
     assert max(cell_len(line) for line in render()[0].splitlines()) <= 80

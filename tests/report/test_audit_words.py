@@ -12,13 +12,12 @@ from samebits.audit.results import Verdict
 from samebits.audit.targets import hf, http_refusals
 from samebits.audit.targets.engine import REFUSALS
 from samebits.errors import ConfigError
-from samebits.report.audit_terminal import audit_text
 from samebits.report.sentences import translate
 from samebits.report.sentences_zh import SENTENCES_ZH
 from samebits.report.words import LANGUAGES, spell_percent, words_for
 from tests.report.audit_results import SAMPLES
 from tests.report.comparisons import COMPARISONS
-from tests.report.pages import SMALL, page_of
+from tests.report.pages import SMALL, as_text, page_of
 
 ENGLISH, CHINESE = LANGUAGES["en"], LANGUAGES["zh"]
 
@@ -120,7 +119,7 @@ def test_values_of_a_sentence_survive_its_translation() -> None:
 
 def test_an_unknown_sentence_is_shown_as_it_is() -> None:
     assert translate("nobody wrote {this} down") == "nobody wrote {this} down"
-    assert "an unknown reason of a target" in audit_text(SAMPLES["unstable"](), "zh")
+    assert "an unknown reason of a target" in as_text(SAMPLES["unstable"](), "zh")
 
 
 def test_a_language_that_is_not_ours_is_refused() -> None:
