@@ -147,9 +147,8 @@ def refuse_level(axis: str, level: str, reason: str) -> LevelResult:
 
 def judge_whole(axes: Sequence[AxisResult], judged: Judged, control: str) -> Verdict:
     """Give the worst verdict; repeats that differ are explained by nothing that was changed."""
-    if has_found([judgement.states for judgement in judged.get("repeat", ())], Outcome.TOKENS):
-        return Verdict.NOT_EXPLAINED
-    if has_found([judgement.states for judgement in judged.get("repeat", ())], Outcome.BITS):
+    repeats = [judgement.states for judgement in judged.get("repeat", ())]
+    if has_found(repeats, Outcome.TOKENS) or has_found(repeats, Outcome.BITS):
         return Verdict.NOT_EXPLAINED
     verdict = worst(axis.verdict for axis in axes)
     # Where not even another prompt gives another answer, agreement says nothing.

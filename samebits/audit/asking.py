@@ -5,7 +5,6 @@ but those of the first-call axis begins with a call that is not observed, so tha
 a process" is held in all other contrasts.
 """
 
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -57,7 +56,8 @@ class Asker:
     attempt: int
     meter: Meter
     tell: Callable[[Progress], None]
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float]
+    """Seconds, monotonic."""
     seen: list[Observation] = field(default_factory=list)
     """All attempts."""
     answered: dict[Place, set[int]] = field(default_factory=dict)

@@ -3,18 +3,18 @@
 Only for axes whose levels are numbers. Levels asked on the way are exploratory: no tests.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from samebits.audit.axes import Contrast, with_call
 
-FACTORS: Mapping[str, str] = {"batch": "batch", "concurrency": "concurrency"}
-"""Axis to the factor of the call that counts up from the base's 1."""
+NARROWED = ("batch", "concurrency")
+"""Axes of a factor of the call that counts up from the base's 1."""
 
 
 def value_of(contrast: Contrast) -> int:
-    """Give the number that is the level of an ordered axis."""
-    value: int = getattr(contrast.treated.call, FACTORS[contrast.axis])
+    """Give the number that is the level of an ordered axis, which its factor is named after."""
+    value: int = getattr(contrast.treated.call, contrast.axis)
     return value
 
 
@@ -34,5 +34,5 @@ def find_middle(
     middle = (low + value_of(least)) // 2
     if middle == low or middle in map(value_of, asked):
         return None
-    treated = with_call(least.treated, **{FACTORS[least.axis]: middle})
+    treated = with_call(least.treated, **{least.axis: middle})
     return replace(least, level=str(middle), treated=treated)

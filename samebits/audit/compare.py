@@ -10,14 +10,12 @@ from collections.abc import Iterable, Sequence
 from samebits.audit.compare_conditions import Answers, compare_condition, judge_conditions
 from samebits.audit.compare_results import ConditionComparison, Footing, RecordComparison
 from samebits.audit.compare_setup import compare_machines_of, compare_prompts, compare_setup
+from samebits.audit.judge_axes import worst
 from samebits.audit.observation import Answer
 from samebits.audit.record import AuditRecord
 from samebits.audit.record_chain import read_condition
 from samebits.audit.results import Verdict
 from samebits.lock.compare import Difference, Severity
-
-WORST = (Verdict.CHANGES_TOKENS, Verdict.MOVES_BITS, Verdict.CANNOT_TELL, Verdict.NO_EFFECT)
-"""Verdicts of comparisons, worst first."""
 
 
 def compare_records(a: AuditRecord, b: AuditRecord) -> RecordComparison:
@@ -34,7 +32,9 @@ def compare_records(a: AuditRecord, b: AuditRecord) -> RecordComparison:
     )
     return RecordComparison(
         footing=judge_footing((*machine, *asked), conditions),
-        verdict=worst(condition.verdict for condition in conditions),
+        verdict=worst(condition.verdict for condition in conditions)
+        if conditions
+        else Verdict.CANNOT_TELL,
         a_digest=a.digest,
         b_digest=b.digest,
         a_name=a.header.target.name,
@@ -81,8 +81,3 @@ def judge_footing(
     if any(item.severity is Severity.MOVES_BITS for item in differences):
         return Footing.UNEQUAL
     return Footing.EQUAL
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Give the worst verdict; of none, that nothing can be told."""
-    return min(verdicts, key=WORST.index, default=Verdict.CANNOT_TELL)

@@ -2,7 +2,7 @@
 
 import bisect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samebits.audit.axes import BASE
 from samebits.audit.budget import (
@@ -13,7 +13,8 @@ from samebits.audit.budget import (
     num_rows,
 )
 from samebits.audit.condition import Call
-from samebits.audit.plan import AuditOptions, Plan, Visit, drop_last, keep_prompts, plan_first
+from samebits.audit.plan import AuditOptions, Plan, Visit, plan_first
+from samebits.audit.record import NotTested
 
 CONTROL_CALLS = 2
 """Calls of the positive control, at least."""
@@ -116,5 +117,22 @@ def cut_plan(plan: Plan, fewest: int, fits: Callable[[Plan], bool]) -> Plan:
     too_many = bisect.bisect(sizes, False, key=lambda num: not fits(keep_prompts(plan, num)))
     plan = keep_prompts(plan, sizes[max(0, too_many - 1)])
     while not fits(plan) and len({contrast.axis for contrast in plan.contrasts}) > 1:
-        plan = drop_last(plan, ENDED)
+        plan = drop_last(plan)
     return plan
+
+
+def keep_prompts(plan: Plan, num: int) -> Plan:
+    """Use the first prompts only."""
+    return replace(plan, prompts=plan.prompts[:num])
+
+
+def drop_last(plan: Plan) -> Plan:
+    """Leave the last axis out."""
+    last = plan.contrasts[-1].axis
+    kept = tuple(contrast for contrast in plan.contrasts if contrast.axis != last)
+    dropped = tuple(
+        NotTested(axis=last, level=contrast.level, reason=ENDED)
+        for contrast in plan.contrasts
+        if contrast.axis == last
+    )
+    return replace(plan, contrasts=kept, not_tested=plan.not_tested + dropped)

@@ -18,8 +18,8 @@ SEVERITY = (
     Verdict.NOT_EXPLAINED,
 )
 """The worst last."""
-ORDERED = {"batch": "batch", "concurrency": "concurrency", "padding": "padding"}
-"""Axis to the factor of the call that its levels count."""
+ORDERED = ("batch", "concurrency", "padding")
+"""Axes whose levels count, each named after its factor of the call."""
 
 
 def judge_axis(
@@ -60,11 +60,11 @@ def find_threshold(key: str, judgements: Sequence[Judgement]) -> tuple[str, str]
     outcome = next((o for o in (Outcome.TOKENS, Outcome.BITS) if has_found(states, o)), None)
     if outcome is None:
         return None
-    values = [getattr(j.evidence.contrast.treated.call, ORDERED[key]) for j in judgements]
+    values = [getattr(j.evidence.contrast.treated.call, key) for j in judgements]
     rows = list(zip(values, states, strict=True))
     smallest = min(value for value, state in rows if state.get(outcome) is State.FOUND)
     clear = [v for v, state in rows if v < smallest and state.get(outcome) is State.CLEAR]
-    start = getattr(judgements[0].evidence.contrast.base.call, ORDERED[key])
+    start = getattr(judgements[0].evidence.contrast.base.call, key)
     return str(max([start, *clear])), str(smallest)
 
 

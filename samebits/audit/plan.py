@@ -8,20 +8,19 @@ Pure functions; run.py carries them out. Decision: docs/decisions/0007-how-an-au
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
 
 from samebits.audit.axes import AXES, BASE, Contrast
 from samebits.audit.budget import Budget
 from samebits.audit.condition import Condition, Process
+from samebits.audit.judge import DETECT
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.record import NotTested
 from samebits.audit.target import Target, TargetFacts
 from samebits.errors import ConfigError
 
-LOOKS = 3
-"""Most rounds; the error rate is shared by so many looks."""
 REPEATS = 2
 """Calls of each condition and prompt in the first round; one more in each later round."""
 RECORDED = ("repeat",)
@@ -40,11 +39,10 @@ class AuditOptions:
     """Keys of the axes to test; None: all."""
     max_tokens: int = 32
     budget: Budget = field(default_factory=Budget)
-    detect: float = 0.25
+    detect: float = DETECT
     """Share of prompts that a clean contrast has to be able to show."""
     record_only: bool = False
     """Ask the base twice and nothing else, for a comparison with another record."""
-    max_rounds: int = LOOKS
 
     @property
     def axis_keys(self) -> tuple[str, ...]:
@@ -71,8 +69,6 @@ class AuditOptions:
         ids = {prompt.id for prompt in self.prompts}
         if len(ids) != len(self.prompts):
             raise ConfigError(expected="prompts with ids of their own", found="one id twice")
-        if not 1 <= self.max_rounds <= LOOKS:
-            raise ConfigError(expected=f"1 to {LOOKS} rounds", found=str(self.max_rounds))
         if not 0 < self.detect < 1 or self.max_tokens < 1:
             raise ConfigError(
                 expected="a rate between 0 and 1 to detect and at least one token",
@@ -254,20 +250,3 @@ def name_block(nonce: str, attempt: int, visit: Visit, step: Step) -> str:
         return f"{nonce}-{step.round}"
     parts = (nonce, attempt, step.round, visit.leans, step.prompts[0].id)
     return sha256("\x1f".join(map(str, parts)).encode(errors="replace")).hexdigest()[:16]
-
-
-def keep_prompts(plan: Plan, num: int) -> Plan:
-    """Use the first prompts only."""
-    return replace(plan, prompts=plan.prompts[:num])
-
-
-def drop_last(plan: Plan, reason: str) -> Plan:
-    """Leave the last axis out."""
-    last = plan.contrasts[-1].axis
-    kept = tuple(contrast for contrast in plan.contrasts if contrast.axis != last)
-    dropped = tuple(
-        NotTested(axis=last, level=contrast.level, reason=reason)
-        for contrast in plan.contrasts
-        if contrast.axis == last
-    )
-    return replace(plan, contrasts=kept, not_tested=plan.not_tested + dropped)

@@ -51,8 +51,6 @@ class RecordWriter:
         self.file = file
         self.chain = chain
         self.rules = rules
-        self.record: AuditRecord | None = None
-        """What a resumed record held before; None in a new one."""
         self.synced_at = time.monotonic()
 
     @classmethod
@@ -79,7 +77,7 @@ class RecordWriter:
     def resume(
         cls, path: Path, *, machine: MachineFacts | None = None, started_at: str | None = None
     ) -> Self:
-        """Go on with a record; a torn last line is cut off, which `record.is_torn` tells.
+        """Go on with a record; a torn last line is cut off.
 
         Args:
             machine: This machine; recorded if it is not the one that was recorded last.
@@ -93,7 +91,6 @@ class RecordWriter:
             hold(file, path)
             record, chain = read_open_record(file, path)
             writer = cls(path, file, chain, Rules(record.header))
-            writer.record = record
             changed = None if machine in (None, last_machine(record)) else machine
             writer.append(
                 Resumed(attempt=chain.attempt + 1, machine=changed, started_at=started_at)
@@ -102,16 +99,6 @@ class RecordWriter:
             os.close(file)
             raise
         return writer
-
-    @property
-    def attempt(self) -> int:
-        """How often the audit was resumed: what observations must carry."""
-        return self.chain.attempt
-
-    @property
-    def digest(self) -> str:
-        """The last link."""
-        return self.chain.link
 
     def append(self, item: Item) -> None:
         """Add a line, whole or not at all.

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from samebits.audit.asking import Asker, BudgetEnded, Open, change
 from samebits.audit.axes import BASE, Contrast
-from samebits.audit.bisection import FACTORS, find_middle, value_of
+from samebits.audit.bisection import NARROWED, find_middle, value_of
 from samebits.audit.budget import Cost, Meter
 from samebits.audit.control import CONTROL, make_control
+from samebits.audit.evidence import LOOKS
 from samebits.audit.fit import ENDED, fit_plan, fit_time
 from samebits.audit.journal import Journal
 from samebits.audit.judge import Judgement, State, judge_contrasts
@@ -41,8 +42,8 @@ def run_audit(
 
     The first round asks every contrast for every prompt. After each round all is judged anew, and
     contrasts that show a difference, whatever its label, and are not decided are asked once more
-    on the prompts that differ. An audit is complete when no such contrast is left or `max_rounds`
-    rounds were made, and each threshold found lies between two neighbouring levels.
+    on the prompts that differ. An audit is complete when no such contrast is left or LOOKS rounds
+    were made, and each threshold found lies between two neighbouring levels.
 
     Ctrl-C and the end of the budget are ends like others; `why` tells.
 
@@ -176,11 +177,11 @@ class Run:
 
     def make_rounds(self) -> None:
         """Ask, judge, and ask more; then look for thresholds."""
-        asker, options = self.asker, self.asker.options
+        asker = self.asker
         asker.make(plan_first(self.plan))
         self.leave_out_closed()
         self.judge(0)
-        for number in range(1, 1 if options.record_only else options.max_rounds):
+        for number in range(1, 1 if asker.options.record_only else LOOKS):
             wants = [
                 Want(judgement.evidence.contrast, self.choose(judgement.again))
                 for judgement in self.judged
@@ -190,7 +191,7 @@ class Run:
                 break
             asker.make(plan_round(wants, self.plan.prompts, number))
             self.judge(number)
-        for axis in FACTORS:
+        for axis in NARROWED:
             self.bisect(axis)
 
     def judge(self, look: int) -> None:

@@ -5,10 +5,6 @@ No clock, host name, user or path stands in them; two captures of an unchanged m
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from samebits.record.mend import mend
-from samebits.record.typed import plain_value, read_typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +51,3 @@ class MachineFacts:
     """Of libraries already loaded; none is loaded to look."""
     variables: Mapping[str, str]
     """Environment variables that steer numbers and are set."""
-
-    def value(self) -> dict[str, Any]:
-        """Give the facts as plain values."""
-        value: dict[str, Any] = mend(plain_value(self, whole=True))
-        return value
-
-    @classmethod
-    def from_value(cls, value: object) -> "MachineFacts":
-        """Read what `value` gave.
-
-        Raises:
-            RecordCorrupt: A key is missing, unknown or of another type.
-        """
-        facts: MachineFacts = read_typed(cls, value, "machine")
-        return facts

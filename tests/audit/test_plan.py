@@ -65,7 +65,6 @@ def test_only_the_axes_asked_for_are_planned() -> None:
         ({"axes": ()}, "none"),
         ({"prompts": ()}, "none"),
         ({"prompts": PROMPTS[:1] * 2}, "twice"),
-        ({"max_rounds": 4}, "4"),
         ({"detect": 0.0}, "0.0"),
         ({"max_tokens": 0}, "0"),
     ],

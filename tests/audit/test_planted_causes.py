@@ -179,12 +179,6 @@ def test_few_prompts_cannot_tell_though_nothing_differs() -> None:
     assert analysis.exit_code == 3
 
 
-def test_one_prompt_that_differs_in_few_cannot_tell() -> None:
-    options = make_options(axes=("repeat", "stream"), prompts=make_prompts(2), max_rounds=1)
-    analysis = audit(Cause(factor="stream", size=3.0), options=options)
-    assert axis_of(analysis, "stream").verdict is Verdict.CANNOT_TELL
-
-
 def test_a_target_without_log_probabilities_is_judged_by_its_tokens_alone() -> None:
     silent = ("text", "token_ids")
     options = make_options(axes=("repeat", "stream", "batch"))

@@ -154,10 +154,6 @@ def test_a_resumed_record_goes_on_and_counts_attempts(tmp_path: Path) -> None:
     path = write_record(tmp_path / "record", 2)
     for attempt in (1, 2):
         with RecordWriter.resume(path, machine=make_machine()) as writer:
-            assert (writer.attempt, writer.record and writer.record.attempt) == (
-                attempt,
-                attempt - 1,
-            )
             writer.append(make_observation(make_answer("abc"), attempt=attempt))
             writer.append(End(why=Why.INTERRUPTED))
     record = read_record(path)
@@ -179,8 +175,7 @@ def test_a_torn_last_line_is_told_and_cut_off_on_resuming(tmp_path: Path) -> Non
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"kind":"observation","li')
     assert read_record(path).is_torn
-    with RecordWriter.resume(path) as writer:
-        assert writer.record is not None and writer.record.is_torn
+    RecordWriter.resume(path).close()
     assert path.read_bytes().startswith(whole + b'{"kind":"resumed",')
     assert not read_record(path).is_torn
 

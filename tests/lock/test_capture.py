@@ -16,6 +16,7 @@ from samebits.lock.capture import capture_machine, list_pools
 from samebits.lock.facts import MachineFacts
 from samebits.lock.processor import read_processor
 from samebits.record.canonical import canonical_bytes, parse_json
+from samebits.record.typed import plain_value, read_typed
 
 INTEL = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -41,12 +42,13 @@ CPU revision\t: 1
 
 def test_two_captures_of_an_unchanged_machine_are_equal_bytes() -> None:
     one, other = capture_machine(os.environ), capture_machine(os.environ)
-    assert canonical_bytes(one.value()) == canonical_bytes(other.value())
-    assert MachineFacts.from_value(parse_json(canonical_bytes(one.value()))) == one
+    data = canonical_bytes(plain_value(one))
+    assert data == canonical_bytes(plain_value(other))
+    assert read_typed(MachineFacts, parse_json(data), "machine") == one
 
 
 def test_a_capture_holds_no_clock_host_user_or_path() -> None:
-    text = json.dumps(capture_machine(os.environ).value())
+    text = json.dumps(plain_value(capture_machine(os.environ)))
     assert "/" not in text
     assert os.uname().nodename not in text
 
@@ -126,6 +128,6 @@ def test_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_facts_of_another_shape_are_refused(changes: dict[str, object], found: str) -> None:
-    value = {**capture_machine({}).value(), **changes}
+    value = {**plain_value(capture_machine({})), **changes}
     with pytest.raises(RecordCorrupt, match=found):
-        MachineFacts.from_value(value)
+        read_typed(MachineFacts, value, "machine")
