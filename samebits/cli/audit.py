@@ -127,7 +127,7 @@ def audit(
                 key_variable=key_variable,
                 rate_limit=rate_limit,
                 most_at_once=most_at_once,
-                timeout_s=timeout,
+                timeout=timeout,
             ),
             prompts=prompts,
             answer_pattern=answer_pattern,

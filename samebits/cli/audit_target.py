@@ -1,7 +1,7 @@
 """From the TARGET of a command line to something that can be audited."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +17,18 @@ class TargetAsk:
     """What the user says of the target; each kind reads its own options and refuses others."""
 
     target: str
-    model: str | None
-    arithmetic: str
-    weights: str
-    dtype: str | None
-    attention: str | None
-    compile: bool
-    threads: int | None
-    api: str
-    key_variable: str
-    rate_limit: float | None
-    most_at_once: int
-    timeout_s: float
+    model: str | None = None
+    arithmetic: str = "sb1"
+    weights: str = "w16"
+    dtype: str | None = None
+    attention: str | None = None
+    compile: bool = False
+    threads: int | None = None
+    api: str = "auto"
+    key_variable: str = "OPENAI_API_KEY"
+    rate_limit: float | None = None
+    most_at_once: int = 16
+    timeout: float = 120.0
 
     def asked(self) -> dict[str, Any]:
         """Give what is part of the question, as options by name."""
@@ -43,10 +43,8 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "stub": (),
 }
 """Options of each kind that are part of the question."""
-DEFAULTS: Mapping[str, Any] = {
-    **{"model": None, "api": "auto", "dtype": None, "attention": None, "threads": None},
-    **{"compile": False, "arithmetic": "sb1", "weights": "w16"},
-}
+BESIDES = {"http": ("key_variable", "rate_limit", "most_at_once", "timeout")}
+"""Options of a kind that are not."""
 KINDS = {"http": "http", "https": "http", "hf": "hf", "engine": "engine", "stub": "stub"}
 HOW = "http://HOST:PORT/v1, https://…, hf:FOLDER or engine:MODEL"
 
@@ -76,11 +74,13 @@ def make_target(ask: TargetAsk) -> "Target":
         ModelFileError: A model cannot be found or fetched.
     """
     kind = find_kind(ask.target)
-    for name, default in DEFAULTS.items():
-        if name not in OPTIONS[kind] and getattr(ask, name) != default:
+    own = (*OPTIONS[kind], *BESIDES.get(kind, ()))
+    for option in fields(ask):
+        is_given = option.name != "target" and getattr(ask, option.name) != option.default
+        if is_given and option.name not in own:
             raise ConfigError(
-                expected=f"options of a target of kind {kind}: {', '.join(OPTIONS[kind])}",
-                found=f"--{name}",
+                expected=f"options of a target of kind {kind}: {', '.join(own) or 'none'}",
+                found=f"--{option.name.replace('_', '-')}",
             )
     return MAKERS[kind](ask)
 
@@ -96,17 +96,19 @@ def make_http(ask: TargetAsk) -> "Target":
         api=ask.api,
         max_concurrency=ask.most_at_once,
         rate_limit=ask.rate_limit,
-        timeout_s=ask.timeout_s,
+        timeout_s=ask.timeout,
     )
 
 
 def make_hf(ask: TargetAsk) -> "Target":
-    """Describe a folder of transformers."""
-    from samebits.audit.targets.hf import HfSettings
+    """Describe a folder of transformers; a missing one is told before torch is loaded."""
+    from samebits.audit.targets.hf import HfSettings, check_folder
     from samebits.audit.targets.local import LocalTarget
 
+    path = ask.target.partition(":")[2]
+    check_folder(path)
     settings = HfSettings(
-        path=ask.target.partition(":")[2],
+        path=path,
         name=ask.target,
         dtype=ask.dtype,
         attention=ask.attention or "sdpa",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from samebits.audit.target import Target
 
 EXIT_INTERRUPTED = 130
-MOST_NAMES = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,12 +172,10 @@ def make_options(ask: AuditAsk, past: AuditRecord | None) -> AuditOptions:
 
 def find_name() -> Path:
     """Find a name for a new record: audit-1.jsonl, audit-2.jsonl and so on."""
-    for number in range(1, MOST_NAMES):
-        path = Path(f"audit-{number}.jsonl")
-        if not path.exists():
-            check_writable(path, "--out")
-            return path
-    raise ConfigError(expected="a free name audit-N.jsonl", found="none", remedy="Give --out.")
+    names = (Path(f"audit-{number}.jsonl") for number in count(1))
+    path = next(path for path in names if not path.exists())
+    check_writable(path, "--out")
+    return path
 
 
 def carry_out(

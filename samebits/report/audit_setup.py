@@ -31,7 +31,7 @@ def make_setup(analysis: Analysis, words: Words) -> Section:
             blocks.append(
                 make_table(words(f"setup.{part}"), setup_columns(words), [*rows], code="01")
             )
-    if prompts := list_prompts(analysis, words):
+    if prompts := list_prompts(analysis):
         columns = words.labels(("column.id", "column.text"))
         table = make_table(words("setup.prompts"), columns, [*prompts], code="0")
         blocks.append(Fold(summary=words("setup.prompts"), table=table))
@@ -70,7 +70,7 @@ def flatten(value: object, name: str) -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def list_prompts(analysis: Analysis, words: Words) -> list[tuple[str, str]]:
+def list_prompts(analysis: Analysis) -> list[tuple[str, str]]:
     """Quote the prompts, cut where they are long."""
     prompts = analysis.header.get("prompts") or ()
     return [

@@ -90,9 +90,7 @@ def draw_survival(curve: Survival, number: int, words: Words) -> Figure:
         description=words(
             "survival.what", axis=name, pairs=words.count("pair", curve.num_pairs), last=last
         ),
-        chart=Steps(
-            tokens=curve.tokens, alive=curve.alive, tone="tokens", unit=words("survival.unit")
-        ),
+        chart=Steps(tokens=curve.tokens, alive=curve.alive, unit=words("survival.unit")),
         table=make_table(name, words.labels(("#column.token", "#column.alive")), [*rows]),
     )
 

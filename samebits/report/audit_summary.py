@@ -16,8 +16,6 @@ TONES = {
     Verdict.NOT_EXPLAINED: "tokens",
 }
 FOUND = (Verdict.NOT_EXPLAINED, Verdict.CHANGES_TOKENS, Verdict.MOVES_BITS)
-COMPLETE = ("", "complete")
-"""How an audit ends that has done all it planned."""
 
 
 def make_summary(analysis: Analysis, words: Words) -> Section:

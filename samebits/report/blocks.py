@@ -10,9 +10,6 @@ from typing import ClassVar
 
 from samebits.report.charts import Chart
 
-TONES = ("", "clear", "bits", "tokens", "unsure", "untested")
-"""Colours, which never say anything that the words beside them do not."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
@@ -20,6 +17,7 @@ class Cell:
 
     text: str
     tone: str = ""
+    """Colour, one of in_html.GLYPHS, here and below; the words beside it say the same."""
     is_code: bool = False
 
 

@@ -44,7 +44,6 @@ class Steps:
 
     tokens: tuple[int, ...]
     alive: tuple[float, ...]
-    tone: str
     unit: str
 
 

@@ -1,6 +1,7 @@
 """Puts a comparison of two records into words: comparable or not first, then what changed."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from samebits.audit.compare_results import (
     ConditionComparison,
@@ -131,7 +132,7 @@ def draw_conditions(conditions: tuple[ConditionComparison, ...], words: Words) -
         for item in conditions
     ]
     table = make_table(words("compare.conditions.caption"), words.labels(labels), rows)
-    return Table(caption=table.caption, columns=table.columns, groups=table.groups, is_wide=True)
+    return replace(table, is_wide=True)
 
 
 def draw_changed(item: ConditionComparison, words: Words) -> Iterator[Block]:

@@ -35,7 +35,7 @@ def draw_bars(chart: Bars, _key: str) -> Drawn:
         width = (WIDTH - left - 10) * value / most
         parts += [
             text(name, left - 8, i * ROW + 19, anchor="end"),
-            box(left, i * ROW + 4, width, ROW - 8, f"fill-{chart.tones[i] or 'ink'}"),
+            box(left, i * ROW + 4, width, ROW - 8, f"fill-{chart.tones[i]}"),
         ]
     return join(parts), (WIDTH, len(chart.labels) * ROW + 8)
 
@@ -81,7 +81,7 @@ def draw_steps(chart: Steps, _key: str) -> Drawn:
         for q in HALVES
     ]
     parts += [
-        path(points, f"stroke-{chart.tone or 'ink'} curve"),
+        path(points, "stroke-tokens curve"),
         text("0", left, top + height + 16, class_="soft"),
         text(str(last), left + width, top + height + 16, anchor="end", class_="soft"),
         text(chart.unit, left + width / 2, top + height + 16, anchor="middle", class_="soft"),
@@ -184,7 +184,7 @@ def draw_decades(low: int, high: int, area: tuple[float, float, float, float]) -
 
 
 def draw_curve(curve: Curve, xs: Sequence[float], place: Callable[[float], float]) -> list[Markup]:
-    """Draw a line for each run of known values."""
+    """Draw a line for each run of known values, and a dot for one that stands alone."""
     runs: list[list[tuple[float, float]]] = [[]]
     for x, value in zip(xs, curve.values, strict=False):
         if value and math.isfinite(value):
@@ -192,8 +192,14 @@ def draw_curve(curve: Curve, xs: Sequence[float], place: Callable[[float], float
         elif runs[-1]:
             runs.append([])
     look = "stroke-tokens dashed" if curve.is_dashed else "stroke-ink curve"
-    single = [element("circle", cx=r[0][0], cy=r[0][1], r=2, class_="fill-ink") for r in runs if r]
-    return [path(run, look) for run in runs if len(run) > 1] or single
+    dot = "fill-tokens" if curve.is_dashed else "fill-ink"
+    return [
+        path(run, look)
+        if len(run) > 1
+        else element("circle", cx=run[0][0], cy=run[0][1], r=2, class_=dot)
+        for run in runs
+        if run
+    ]
 
 
 def draw_equal(chart: Depth, xs: Sequence[float], area: tuple[float, float, float]) -> list[Markup]:

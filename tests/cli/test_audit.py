@@ -5,13 +5,16 @@ import signal
 import subprocess
 import sys
 import time
+from inspect import signature
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from samebits.audit.record_reader import read_record
-from samebits.cli.auditing import AuditAsk
-from tests.cli.command import CODE, Ended, assert_refused, call, make_environment, start
+from samebits.cli.audit import audit as audit_verb
+from samebits.cli.audit_target import BESIDES, OPTIONS
+from tests.cli.command import CODE, Ended, assert_refused, call, make_environment
 
 UNSTABLE, QUIET = "stub:seed=3,batch:0.5", "stub:seed=3"
 QUICK = ("--axes", "repeat,batch,stream", "--max-tokens", "4")
@@ -146,6 +149,8 @@ def test_only_the_base_is_recorded_on_request_and_records_compare(
         (".", (), "hf:."),
         (QUIET, ("--arithmetic", "plain-f32"), "--arithmetic"),
         ("hf:/nowhere", ("--model", "x"), "--model"),
+        ("hf:/nowhere", ("--rate-limit", "3"), "--rate-limit"),
+        ("engine:smollm2", ("--most-at-once", "3"), "--most-at-once"),
         (QUIET, ("--axes", "batch,moon"), "moon"),
         (QUIET, ("--budget", "much"), "200 calls"),
         (QUIET, ("--max-tokens", "0"), "at least one token"),
@@ -212,6 +217,11 @@ def test_help_and_reports_load_no_torch_and_no_engine() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_every_option_is_part_of_the_question_or_known_not_to_be() -> None:
-    assert start("audit", "--help").code == 0
-    assert {"target", "prompts", "need", "record_only"} <= set(AuditAsk.__slots__)
+def test_every_option_is_part_of_the_question_or_known_not_to_be(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    audit(capsys, QUIET, tmp_path / "a", "--budget", "1 calls")
+    asked = {*read_record(tmp_path / "a").header.asked, *chain(*OPTIONS.values())}
+    options = {name.removeprefix("with_") for name in signature(audit_verb).parameters}
+    besides = {"out", "resume", "html", "language", "as_json", "price", "dry_run"}
+    assert options == asked | besides | set(BESIDES["http"])

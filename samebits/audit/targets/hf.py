@@ -5,10 +5,12 @@ Imports neither torch nor transformers: those live in the worker, in hf_session.
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from samebits.audit.condition import Call, Condition, Process
 from samebits.audit.target import TargetFacts
+from samebits.errors import ConfigError
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 ATTENTIONS = ("sdpa", "eager")
@@ -34,6 +36,18 @@ class HfSettings:
     def value(self) -> dict[str, Any]:
         """Give the settings as plain values."""
         return asdict(self)
+
+
+def check_folder(path: str) -> Path:
+    """Refuse what is not a folder of a model, before transformers asks the network for it."""
+    folder = Path(path)
+    if not (folder / "config.json").is_file():
+        raise ConfigError(
+            expected="a folder with config.json, weights and a tokenizer",
+            found=path,
+            remedy="hf: takes a folder in Hugging Face's layout, not a name or a GGUF file.",
+        )
+    return folder
 
 
 Refusal = tuple[Callable[[Call], object], str]

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from samebits.audit.condition import Process
 from samebits.audit.target import TargetFacts
-from samebits.audit.targets.hf import ATTENTIONS, DTYPES, HfSettings
+from samebits.audit.targets.hf import ATTENTIONS, DTYPES, HfSettings, check_folder
 from samebits.errors import ConfigError, ModelFileError, TargetError
 
 COMPILERS = ("c++", "g++", "clang++")
@@ -108,18 +108,6 @@ def translate(load_it: Any, path: str | Path, **options: Any) -> Any:
             expected=f"a model that transformers {transformers.__version__} loads",
             found=f"{type(error).__name__}: {error}",
         ) from error
-
-
-def check_folder(path: str) -> Path:
-    """Refuse what is not a folder of a model, before transformers asks the network for it."""
-    folder = Path(path)
-    if not (folder / "config.json").is_file():
-        raise ConfigError(
-            expected="a folder with config.json, weights and a tokenizer",
-            found=path,
-            remedy="hf: takes a folder in Hugging Face's layout, not a name or a GGUF file.",
-        )
-    return folder
 
 
 def list_stop_ids(model: Any) -> frozenset[int]:
