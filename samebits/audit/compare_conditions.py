@@ -1,21 +1,21 @@
 """The answers of two records under one condition: across, within each, and item by item."""
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
+from samebits.audit.blocks import Block, Split, split_bits, split_tokens
 from samebits.audit.compare_items import compare_items
 from samebits.audit.compare_results import ConditionComparison, PromptComparison
+from samebits.audit.evidence import rate
 from samebits.audit.observation import Answer
-from samebits.audit.pairs import compare_answers, finest, first_difference, spell_answer
+from samebits.audit.pairs import compare_answers, has_steps
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.record import Header
 from samebits.audit.results import Rate, Verdict
 from samebits.audit.statistics import (
     Classes,
-    clopper_pearson,
     exchangeability_p,
     reject_false_discoveries,
     smallest_p,
@@ -26,28 +26,6 @@ LEVEL = 0.05
 
 Answers = Mapping[str, Sequence[Answer]]
 """Id of the prompt to its answers, missing ones included."""
-
-
-class Both(NamedTuple):
-    """The answers of two records to one prompt, without missing ones; neither is empty."""
-
-    prompt: AuditPrompt
-    a: tuple[Answer, ...]
-    b: tuple[Answer, ...]
-
-    @property
-    def token_classes(self) -> Classes:
-        """Count A's and B's answers in each group that agrees in tokens."""
-        spelled = spell_tokens((*self.a, *self.b))
-        return count_classes(spelled[: len(self.a)], spelled[len(self.a) :])
-
-    @property
-    def bit_classes(self) -> Classes | None:
-        """Do the same of bits, up to the first token that differs; None if not all report them."""
-        steps = spell_bits((*self.a, *self.b))
-        if steps is None:
-            return None
-        return count_classes(steps[: len(self.a)], steps[len(self.a) :])
 
 
 class Unjudged(NamedTuple):
@@ -66,31 +44,37 @@ def compare_condition(
     headers: tuple[Header, Header],
 ) -> Unjudged:
     """Compare the answers to common prompts; the verdict is left to `judge_conditions`."""
-    both = [one for prompt in prompts if (one := pair_up(prompt, ours, theirs)).a and one.b]
-    asked = [(*ours.get(prompt.id, ()), *theirs.get(prompt.id, ())) for prompt in prompts]
-    num_missing = sum(answer.error is not None for row in asked for answer in row)
-    tests = {"tokens": [one.token_classes for one in both], "bits": list_bit_classes(both)}
+    blocks = [pair_up(prompt.id, ours, theirs) for prompt in prompts]
+    both = [block for block in blocks if block.base and block.treated]
+    bits = [found.classes() for block in both if (found := split_whole_bits(block)) is not None]
+    tests = {"tokens": [split_tokens(block).classes() for block in both], "bits": bits}
     # What no labelling could make small enough is not tested: that depends on the groups of equal
     # answers alone, so that leaving it out is not a choice by the result.
     testable = {name: rows for name, rows in tests.items() if both_ways(smallest_p, rows) <= LEVEL}
+    known = {prompt.id: prompt for prompt in prompts}
     flips = compare_items(
-        [(one.prompt, one.a, one.b) for one in both],
+        [(known[block.prompt], block.base, block.treated) for block in both],
         headers[0].asked.get("answer_pattern"),
         headers[1].asked.get("answer_pattern"),
     )
     return Unjudged(
-        replace(measure(key, both, tests), num_missing=num_missing, flips=flips),
+        replace(
+            measure(key, both, tests),
+            num_missing=sum(map(num_missing, blocks)),
+            flips=flips,
+        ),
         {name: both_ways(exchangeability_p, rows) for name, rows in testable.items()},
     )
 
 
 def measure(
-    key: str, both: Sequence[Both], tests: Mapping[str, Sequence[Classes]]
+    key: str, both: Sequence[Block], tests: Mapping[str, Sequence[Classes]]
 ) -> ConditionComparison:
     """Count differences across and within."""
     compared = tuple(map(compare_prompt, both))
     bits = [one for one in compared if one.bits_differ is not None]
-    ours, theirs = [one.a for one in both], [one.b for one in both]
+    ours = [stand_alone(block.base) for block in both if len(block.base) > 1]
+    theirs = [stand_alone(block.treated) for block in both if len(block.treated) > 1]
     return ConditionComparison(
         condition=key,
         verdict=Verdict.CANNOT_TELL,
@@ -109,32 +93,54 @@ def measure(
     )
 
 
-def pair_up(prompt: AuditPrompt, ours: Answers, theirs: Answers) -> Both:
-    """Take the answers to one prompt that are there."""
-    a, b = (
-        tuple(answer for answer in side.get(prompt.id, ()) if answer.error is None)
-        for side in (ours, theirs)
+def pair_up(prompt: str, ours: Answers, theirs: Answers) -> Block:
+    """Put the answers of A, for the base, and of B to one prompt into a block."""
+    a, b = ours.get(prompt, ()), theirs.get(prompt, ())
+    return Block(
+        prompt=prompt,
+        round=0,
+        base=tuple(answer for answer in a if answer.error is None),
+        treated=tuple(answer for answer in b if answer.error is None),
+        num_base=len(a),
+        num_treated=len(b),
     )
-    return Both(prompt, a, b)
 
 
-def compare_prompt(both: Both) -> PromptComparison:
+def stand_alone(side: tuple[Answer, ...]) -> Block:
+    """Put the answers of one record into a block without another side."""
+    num = len(side)
+    return Block(prompt="", round=0, base=side, treated=(), num_base=num, num_treated=0)
+
+
+def num_missing(block: Block) -> int:
+    """Count the answers of both sides that are missing."""
+    return block.num_base + block.num_treated - len(block.base) - len(block.treated)
+
+
+def split_whole_bits(block: Block) -> Split | None:
+    """Group answers by their bits; None if not all report them, or they cannot be compared."""
+    is_whole = all(map(has_steps, (*block.base, *block.treated)))
+    return split_bits(block) if is_whole else None
+
+
+def compare_prompt(block: Block) -> PromptComparison:
     """Compare every answer of A with every answer of B."""
-    pairs = [pair for x, y in product(both.a, both.b) if (pair := compare_answers(x, y))]
+    a, b = block.base, block.treated
+    pairs = [pair for x, y in product(a, b) if (pair := compare_answers(x, y))]
     differ = any(pair.tokens_differ for pair in pairs)
     bits = [pair.bits_differ for pair in pairs if pair.bits_differ is not None]
     return PromptComparison(
-        prompt=both.prompt.id,
-        num_a=len(both.a),
-        num_b=len(both.b),
+        prompt=block.prompt,
+        num_a=len(a),
+        num_b=len(b),
         tokens_differ=differ,
         first_token=least(pair.index for pair in pairs),
         bits_differ=any(bits) if bits else None,
         first_bits=least(pair.bits_index for pair in pairs),
-        a_repeats=None if len(both.a) < 2 else len(set(spell_tokens(both.a))) == 1,
-        b_repeats=None if len(both.b) < 2 else len(set(spell_tokens(both.b))) == 1,
-        a_text=both.a[0].text if differ else "",
-        b_text=both.b[0].text if differ else "",
+        a_repeats=None if len(a) < 2 else not split_tokens(stand_alone(a)).differs_within,
+        b_repeats=None if len(b) < 2 else not split_tokens(stand_alone(b)).differs_within,
+        a_text=a[0].text if differ else "",
+        b_text=b[0].text if differ else "",
     )
 
 
@@ -143,63 +149,21 @@ def least(places: Iterable[int | None]) -> int | None:
     return min((place for place in places if place is not None), default=None)
 
 
-def spell_tokens(answers: Sequence[Answer]) -> list[Hashable]:
-    """Give answers in the finest spelling that all have."""
-    name = finest(answers)
-    return [tuple(spell_answer(answer, name)) for answer in answers]
-
-
-def spell_bits(answers: Sequence[Answer]) -> list[Hashable] | None:
-    """Give the bits of answers up to the first token at which any two differ.
-
-    Returns:
-        None if one reports no bits, or only texts could tell where they differ, and they do.
-    """
-    if not all(answer.steps for answer in answers):
-        return None
-    name = finest(answers)
-    rows = [spell_answer(answer, name) for answer in answers]
-    index = least(first_difference(rows[0], row) for row in rows[1:])
-    if name == "text" and index is not None:
-        return None
-    end = min(len(answer.steps or ()) for answer in answers)
-    end = end if index is None else min(end, index + 1)
-    return [(answer.steps or ())[:end] for answer in answers]
-
-
-def count_classes(a: Sequence[Hashable], b: Sequence[Hashable]) -> Classes:
-    """Count each side's answers in each group of equal ones."""
-    ours, theirs = Counter(a), Counter(b)
-    return [(ours[one], theirs[one]) for one in dict.fromkeys((*a, *b))]
-
-
-def list_bit_classes(both: Sequence[Both]) -> list[Classes]:
-    """Give the classes of bits of the prompts whose answers all report them."""
-    return [classes for one in both if (classes := one.bit_classes)]
-
-
 def both_ways(p_of: Callable[[list[Classes]], float], rows: Sequence[Classes]) -> float:
     """Give the greater p-value of A against B and B against A: neither record is the base."""
     turned: list[Classes] = [[(b, a) for a, b in row] for row in rows]
     return max(p_of(list(rows)), p_of(turned))
 
 
-def measure_noise(sides: Sequence[Sequence[Answer]]) -> Rate:
-    """Count the prompts whose answers on one side differ in tokens, of those asked twice."""
-    repeated = [side for side in sides if len(side) > 1]
-    return rate(sum(len(set(spell_tokens(side))) > 1 for side in repeated), len(repeated))
+def measure_noise(repeats: Sequence[Block]) -> Rate:
+    """Count the prompts, of those that one side was asked twice, whose answers differ in tokens."""
+    return rate(sum(split_tokens(block).differs_within for block in repeats), len(repeats))
 
 
-def measure_bits_noise(sides: Sequence[Sequence[Answer]]) -> Rate | None:
+def measure_bits_noise(repeats: Sequence[Block]) -> Rate | None:
     """Do the same of bits; None if no prompt asked twice reports them."""
-    bits = [found for side in sides if len(side) > 1 and (found := spell_bits(side))]
-    return rate(sum(len(set(found)) > 1 for found in bits), len(bits)) if bits else None
-
-
-def rate(num: int, of: int) -> Rate:
-    """Give a share with its interval."""
-    bounds = clopper_pearson(num, of)
-    return Rate(num=num, of=of, low=bounds.low, high=bounds.high)
+    bits = [found for block in repeats if (found := split_whole_bits(block)) is not None]
+    return rate(sum(split.differs_within for split in bits), len(bits)) if bits else None
 
 
 def judge_conditions(compared: Iterable[Unjudged]) -> tuple[ConditionComparison, ...]:
