@@ -93,8 +93,7 @@ class ConditionComparison:
     a_bits_noise: Rate | None
     b_bits_noise: Rate | None
     p_tokens: float
-    """Probability of at least this excess of differences across over those within, were A and B
-    one; exact."""
+    """The greater of two exact ones, by `statistics.exchangeability_p`: A as the base, and B."""
     p_bits: float | None
     num_missing: int
     """Answers that were errors."""

@@ -55,8 +55,7 @@ class Comparison:
     """Pairs compared across, all prompts."""
     pairs_differ: int
     p_value: float
-    """Probability of at least this excess of differences across over differences within, were the
-    labels exchangeable; exact (statistics.py), at the look that found it, else at the last. 0 or 1
+    """Exact, by `statistics.exchangeability_p`, at the look that found it, else at the last. 0 or 1
     where repeats that must agree need no test."""
     is_found: bool
     """Whether p_value stands after control of the false-discovery rate."""
@@ -115,7 +114,8 @@ class Stability:
     repeats: int
     """Calls a prompt, the least over prompts."""
     unique_outputs: tuple[tuple[int, int], ...]
-    """(number of distinct outputs over ALL conditions tested, prompts that have it)."""
+    """(number of distinct outputs over all conditions whose outputs must match, prompts that have
+    it)."""
     tar_raw: Rate
     """TARr@N: prompts whose N repeats of the base agree in every token."""
     tar_answer: Rate | None

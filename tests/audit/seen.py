@@ -8,9 +8,9 @@ from samebits.audit.condition import Condition
 from samebits.audit.judge import judge_contrasts
 from samebits.audit.observation import Answer, Observation
 from samebits.audit.prompts import AuditPrompt
-from samebits.audit.record import AuditRecord, End, Header, NotTested, Why
+from samebits.audit.record import AuditRecord, End, NotTested, Why
 from samebits.audit.target import TargetFacts
-from samebits.lock.facts import MachineFacts
+from tests.audit.audit_records import make_header
 
 NUM_PROMPTS = 16
 PROMPTS = tuple(f"p{i}" for i in range(NUM_PROMPTS))
@@ -91,19 +91,6 @@ FACTS = TargetFacts(
     max_concurrency=8,
     max_logprobs=5,
 )
-MACHINE = MachineFacts(
-    processor="",
-    architecture="x86_64",
-    isa=(),
-    cores=2,
-    system="Linux",
-    kernel="",
-    libc="",
-    python="",
-    packages={},
-    pools=(),
-    variables={},
-)
 
 
 def make_record(
@@ -119,14 +106,8 @@ def make_record(
 ) -> AuditRecord:
     """Put observations into a record."""
     made = [AuditPrompt(id=name, text="x" * (i + 1)) for i, name in enumerate(PROMPTS)]
-    header = Header(
-        version="0",
-        nonce="n",
-        asked=asked or {},
-        target=facts,
-        machine=MACHINE,
-        prompts=tuple(prompts or made),
-        axes=tuple(axes),
+    header = make_header(
+        asked=asked or {}, target=facts, prompts=tuple(prompts or made), axes=tuple(axes)
     )
     return AuditRecord(
         header=header,

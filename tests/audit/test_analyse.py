@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from samebits.audit.analyse import analyse
-from samebits.audit.axes import AXES, BASE, Contrast, with_call
+from samebits.audit.axes import AXES, BASE, Contrast
 from samebits.audit.condition import Condition
 from samebits.audit.notes import Note, Reason
 from samebits.audit.observation import Answer
@@ -273,14 +273,3 @@ def test_records_of_another_version_are_refused() -> None:
 def test_another_need_is_refused() -> None:
     with pytest.raises(ConfigError, match="bits, tokens"):
         analyse(make_record([]), need="letters")
-
-
-def test_a_seeded_axis_is_excluded_from_what_must_match() -> None:
-    seeded = with_call(BASE, temperature=1.0, seed="42")
-    found = run(
-        lambda c, p, _n, _r: say(p if c.call.temperature == 0 else p + len(c.call.seed) * 100),
-        "repeat",
-        "seed",
-    )
-    assert seeded.key != BASE.key
-    assert found.stability.unique_outputs == ((1, 16),)
