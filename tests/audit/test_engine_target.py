@@ -155,7 +155,7 @@ def test_further_samples_are_reported_beside_the_first() -> None:
     assert all(len(a.others) == 3 and len({a.text, *a.others}) > 1 for a in several)
 
 
-def test_the_clock_reaches_messages_and_no_text() -> None:
+def test_the_clock_reaches_messages_and_a_text_is_what_a_user_says() -> None:
     session = open_tiny("sb1", has_template=True)
     chat = AuditPrompt(id="chat", messages=(("user", "hello"),))
     calls = [Call(), Call(clock="2024-02-29T12:00:00"), Call(clock="2031-11-05T06:30:00")]
@@ -166,7 +166,11 @@ def test_the_clock_reaches_messages_and_no_text() -> None:
         "05 Nov 2031: hello",
     ]
     assert len({answers[0].steps for answers in found}) == 3
-    assert len({answers[1].steps for answers in found}) == 1
+    assert [answers[1].prompt_text for answers in found] == [
+        PROMPTS[1].text,
+        f"29 Feb 2024: {PROMPTS[1].text}",
+        f"05 Nov 2031: {PROMPTS[1].text}",
+    ]
 
 
 def test_a_prompt_that_cannot_be_served_is_an_answer_with_an_error() -> None:

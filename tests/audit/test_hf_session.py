@@ -188,12 +188,13 @@ def test_the_template_is_told_the_time(session: HfSession) -> None:
     assert one.prompt_text.startswith("29 Feb 2024\n[user] Count")
     assert other.prompt_text.startswith("05 Nov 2031\n")
     assert one.steps != other.steps
+    (text,) = ask(session, PROMPTS[:1], clock="2024-02-29")
+    assert text.prompt_text == f"29 Feb 2024\n[user] {PROMPTS[0].text}\n[assistant]"
 
 
 @pytest.mark.parametrize(
     ("prompt", "call", "needle"),
     [
-        (PROMPTS[0], {"clock": "2024-02-29"}, "messages for a template"),
         (AuditPrompt(id="e", text=""), {}, "at least one token"),
         (AuditPrompt(id="l", text="x" * 250), {}, "at most 256 tokens"),
         (PROMPTS[0], {"temperature": 1.0, "seed": str(2**70)}, "seed of 64 bits"),

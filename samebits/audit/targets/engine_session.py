@@ -12,7 +12,7 @@ from typing import Any
 from samebits.audit.condition import Call, Condition, Process
 from samebits.audit.observation import Answer
 from samebits.audit.probe import Probe
-from samebits.audit.prompts import AuditPrompt, load_built_in
+from samebits.audit.prompts import AuditPrompt, as_messages, load_built_in
 from samebits.audit.target import Ask, TargetFacts
 from samebits.audit.targets.engine import EngineSettings
 from samebits.audit.targets.engine_call import Caller, open_engine
@@ -173,13 +173,15 @@ class EngineSession:
     def read(self, prompt: AuditPrompt, clock: str | None) -> ReadPrompt:
         """Turn a prompt into tokens: a text as it is, messages through the chat template.
 
+        Where the template is told the time, a text is what a user says in it.
+
         Raises:
             RequestError: Empty, or messages that the template does not take.
         """
         tokenizer, template = self.engine.tokenizer, self.engine.template
-        if prompt.messages is None:
+        if prompt.messages is None and clock is None:
             return read_prompt(prompt.text or "", tokenizer, template)
-        messages = [{"role": role, "content": content} for role, content in prompt.messages]
+        messages = [{"role": role, "content": content} for role, content in as_messages(prompt)]
         if template is None:
             return read_prompt(messages, tokenizer, template)
         now = FROZEN_NOW if clock is None else datetime.fromisoformat(clock)

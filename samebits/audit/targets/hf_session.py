@@ -14,7 +14,7 @@ from torch import Tensor
 from samebits.audit.condition import Call, Condition, Process
 from samebits.audit.observation import Answer
 from samebits.audit.probe import Probe
-from samebits.audit.prompts import AuditPrompt
+from samebits.audit.prompts import AuditPrompt, as_messages
 from samebits.audit.target import Ask, TargetFacts
 from samebits.audit.targets.hf import HfSettings
 from samebits.audit.targets.hf_generate import (
@@ -128,14 +128,15 @@ class HfSession:
     def encode(self, prompt: AuditPrompt, clock: str | None = None) -> Encoded:
         """Render a prompt and turn it into tokens, as transformers would.
 
+        Where the template is told the time, a text is what a user says in it.
+
         Raises:
-            UnsupportedInput: It has no tokens, or wants a template or a clock that is not there.
+            UnsupportedInput: It has no tokens, or wants a template that is not there.
         """
         tokenizer = self.loaded.tokenizer
-        text = prompt.text if prompt.messages is None else self.render(prompt.messages, clock)
-        if prompt.messages is None and clock is not None:
-            raise UnsupportedInput(expected="messages for a template", found="a text")
-        ids = tokenizer(text, add_special_tokens=prompt.messages is None).input_ids
+        is_raw = prompt.messages is None and clock is None
+        text = prompt.text if is_raw else self.render(as_messages(prompt), clock)
+        ids = tokenizer(text, add_special_tokens=is_raw).input_ids
         if not ids:
             raise UnsupportedInput(expected="a prompt of at least one token", found="none")
         return Encoded(text=text or "", ids=tuple(ids))
