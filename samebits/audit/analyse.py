@@ -166,7 +166,9 @@ def choose_exit(record: AuditRecord, judged: Judged, control: str, need: str) ->
     # A level that cannot show bits, such as log-probabilities off, is judged by its tokens; but a
     # target that never shows them says nothing of them.
     is_visible = any(needed[-1] in states for states in tested)
-    is_clear = is_visible and State.UNSURE not in seen and record.is_ended and control != "same"
+    # Interrupted, killed, or its target lost: what was not asked could have shown anything.
+    is_whole = record.is_ended and record.ends[-1].why in (Why.COMPLETE, Why.BUDGET)
+    is_clear = is_visible and State.UNSURE not in seen and is_whole and control != "same"
     return STABLE if is_clear else CANNOT_TELL
 
 

@@ -150,6 +150,8 @@ def test_an_audit_cut_short_lists_what_it_did_not_reach() -> None:
     assert (budget.is_complete, budget.ended, budget.exit_code) == (False, "budget", 0)
     killed = analyse(make_record(seen, why=None))
     assert (killed.is_complete, killed.ended, killed.exit_code) == (False, "", 3)
+    for why in (Why.INTERRUPTED, Why.TARGET):
+        assert analyse(make_record(seen, why=why)).exit_code == 3
 
 
 def test_an_empty_record_cannot_tell() -> None:
