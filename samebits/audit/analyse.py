@@ -3,7 +3,7 @@
 Normative: docs/audit.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from samebits.audit.axes import AXES, BASE, Contrast
@@ -151,6 +151,10 @@ def judge_whole(axes: Sequence[AxisResult], judged: Judged, control: str) -> Ver
     if has_found(repeats, Outcome.TOKENS) or has_found(repeats, Outcome.BITS):
         return Verdict.NOT_EXPLAINED
     verdict = worst(axis.verdict for axis in axes)
+    if SEVERITY.index(verdict) <= SEVERITY.index(Verdict.CANNOT_TELL) and has_noise(
+        judged, Outcome
+    ):
+        return Verdict.NOT_EXPLAINED
     # Where not even another prompt gives another answer, agreement says nothing.
     is_blind = control == "same" and SEVERITY.index(verdict) < SEVERITY.index(Verdict.CANNOT_TELL)
     return Verdict.CANNOT_TELL if is_blind or verdict is Verdict.NOT_TESTED else verdict
@@ -161,7 +165,7 @@ def choose_exit(record: AuditRecord, judged: Judged, control: str, need: str) ->
     tested = [j.states for found in judged.values() for j in found if j.states]
     needed = (Outcome.TOKENS,) if need == "tokens" else (Outcome.TOKENS, Outcome.BITS)
     seen = [state for states in tested for o, state in states.items() if o in needed]
-    if State.FOUND in seen:
+    if State.FOUND in seen or has_noise(judged, needed):
         return UNSTABLE
     # A level that cannot show bits, such as log-probabilities off, is judged by its tokens; but a
     # target that never shows them says nothing of them.
@@ -170,6 +174,22 @@ def choose_exit(record: AuditRecord, judged: Judged, control: str, need: str) ->
     is_whole = record.is_ended and record.ends[-1].why in (Why.COMPLETE, Why.BUDGET)
     is_clear = is_visible and State.UNSURE not in seen and is_whole and control != "same"
     return STABLE if is_clear else CANNOT_TELL
+
+
+def has_noise(judged: Judged, outcomes: Iterable[Outcome]) -> bool:
+    """Answer whether equal calls, none of them sampled, differ under any condition.
+
+    Rare noise seldom falls on the few calls of the base; wherever it does, it is certain.
+    """
+    found = [item.evidence for judgements in judged.values() for item in judgements]
+    greedy = [evidence for evidence in found if not is_sampled(evidence.contrast)]
+    splits = (evidence.splits.get(o, ()) for o in outcomes for evidence in greedy)
+    return any(split.differs_within for some in splits for _, split in some)
+
+
+def is_sampled(contrast: Contrast) -> bool:
+    """Answer whether some call of a contrast draws tokens, so that it may differ from its equal."""
+    return contrast.base.call.temperature > 0 or contrast.treated.call.temperature > 0
 
 
 def read_control(record: AuditRecord) -> str:

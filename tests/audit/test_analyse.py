@@ -103,6 +103,18 @@ def test_repeats_that_differ_are_explained_by_nothing() -> None:
     assert [curve.axis for curve in found.survival] == ["repeat", "batch"]
 
 
+@pytest.mark.parametrize("is_token", [True, False])
+def test_one_stray_answer_under_any_condition_is_no_stability(is_token: bool) -> None:
+    def give(condition: Condition, prompt: int, _round: int, repeat: int) -> Answer:
+        is_stray = condition.call.batch == 8 and prompt == 3 and repeat == 1
+        return say(prompt + 100 * (is_stray and is_token), bits=int(is_stray))
+
+    found = run(give)
+    assert (found.verdict, found.exit_code) == (Verdict.NOT_EXPLAINED, 1)
+    assert axis(found, "repeat").verdict is axis(found, "batch").verdict is Verdict.NO_EFFECT
+    assert run(give, need="tokens").exit_code == int(is_token)
+
+
 def test_targets_without_bits_are_never_stable_in_bits() -> None:
     give = lambda _c, prompt, _n, _r: say(prompt, bits=None)  # noqa: E731
     found = run(give)
