@@ -1,3 +1,4 @@
+import json
 import socket
 import time
 from datetime import UTC, datetime, timedelta
@@ -91,6 +92,19 @@ def test_the_right_key_opens() -> None:
         HttpTarget(endpoint.url, api_key=KEY).open(Process()) as session,
     ):
         assert KEY not in str(session.facts)
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_key_that_an_answer_says_back_is_not_shown(is_stream: bool) -> None:
+    said = json.dumps({"error": {"message": f"bad header: Bearer {KEY}"}})
+    fault = with_stream(f"data: {said}\n\n".encode()) if is_stream else with_body(said)
+    answer = answer_with(fault, call=Call(stream=is_stream), api_key=KEY)
+    assert answer.error is not None and "Bearer (key)" in answer.error
+
+
+def test_a_placeholder_for_a_key_may_be_a_word_of_an_answer() -> None:
+    said = '{"choices": [{"text": "EMPTY", "index": 0, "finish_reason": "stop"}]}'
+    assert answer_with(with_body(said), api_key="EMPTY").text == "EMPTY"
 
 
 def test_a_key_that_expires_ends_the_audit() -> None:

@@ -27,6 +27,8 @@ MAX_WAIT_S = 120.0
 """A server that asks for a longer pause ends the audit, which can be resumed."""
 REPLY_LIMIT_BYTES = 32 << 20
 MAX_REDIRECTS = 3
+SHORTEST_KEY = 8
+"""Characters: what is shorter, such as EMPTY, is no secret and may be a word of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,11 +192,25 @@ class Client:
                 read = _read_stream if is_stream else _read_body
                 content, events = await read(response.content)
                 elapsed_s = time.perf_counter() - start
+                content, events = _hide(content, key), _hide_in_events(events, key)
                 return Raw(response.status, response.headers, content, events, elapsed_s)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise translate(error, url, self.link.timeout_s) from error
         except UnicodeDecodeError as error:
             raise NoAnswer(expected="UTF-8 in the stream", found=str(error)[:100]) from error
+
+
+def _hide(content: bytes, key: str | None) -> bytes:
+    """Take the key out of a reply that says it back: what a record holds is for showing."""
+    if key is None or len(key) < SHORTEST_KEY:
+        return content
+    return content.replace(key.encode(), b"(key)")
+
+
+def _hide_in_events(events: tuple[Event, ...] | None, key: str | None) -> tuple[Event, ...] | None:
+    if events is None:
+        return None
+    return tuple(Event(e.kind, _hide(e.data.encode(), key).decode()) for e in events)
 
 
 async def _read_body(content: aiohttp.StreamReader) -> tuple[bytes, None]:
