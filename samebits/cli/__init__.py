@@ -63,8 +63,15 @@ def _as_code(code: object) -> int:
 
 
 def _refuse(text: str) -> int:
-    print(f"samebits: {text}", file=sys.stderr)
+    print(f"samebits: {_show(text)}", file=sys.stderr)
     return EXIT_BAD_INPUT
+
+
+def _show(text: str) -> str:
+    """Spell out what would steer a terminal: servers and files have their say in an error."""
+    from samebits.report.visible import show_character
+
+    return "".join(c if c == "\n" else show_character(c) for c in text)
 
 
 def _report_system(error: OSError, *, debug: bool) -> int:
@@ -88,7 +95,7 @@ def _refuse_output(error: OSError) -> int:
 
 def _report_bug(error: BaseException, *, debug: bool) -> int:
     text = " ".join(str(error).split()) or "no message"
-    print(f"samebits: unexpected {type(error).__name__}: {text}", file=sys.stderr)
+    print(f"samebits: unexpected {type(error).__name__}: {_show(text)}", file=sys.stderr)
     if debug:
         import traceback
 

@@ -144,3 +144,11 @@ def test_an_interrupt_while_modules_are_imported_ends_without_a_trace(
 def test_bytes_of_no_text_are_refused_before_the_model_is_sought(option: str) -> None:
     ended = start("generate", "a", "--model", "no-such", option, b"caf\xe9")
     assert_refused(ended, f"valid Unicode in {option}", "U+DCE9 at character 3")
+
+
+def test_an_error_spells_out_what_would_steer_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call(capsys, "report", str(tmp_path / "\x1b]0;title\x07\u202ename"))
+    assert_refused(ended, "[U+001B]]0;title[U+0007][U+202E]name")
+    assert ended.err.count("\n") == 1 and ended.err[:-1].isprintable()
