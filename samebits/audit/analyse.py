@@ -9,7 +9,7 @@ from dataclasses import replace
 from samebits.audit.axes import AXES, BASE, Contrast
 from samebits.audit.blocks import Index, index_observations
 from samebits.audit.census import NO_DRIFT, Drift, can_drift, measure_drift, take_census
-from samebits.audit.evidence import FALSE_DISCOVERY_RATE
+from samebits.audit.evidence import FALSE_DISCOVERY_RATE, LOOKS
 from samebits.audit.judge import DETECT, Judgement, State, judge_contrasts
 from samebits.audit.judge_axes import SEVERITY, has_found, judge_axis, worst
 from samebits.audit.lengths import find_condition, measure_lengths
@@ -78,8 +78,8 @@ def judge_record(record: AuditRecord, index: Index, pattern: str | None) -> Judg
     for judgement in judge_contrasts(
         list_contrasts(record),
         record.observations,
-        look=max((seen.round for seen in record.observations), default=0),
-        detect=float(record.header.asked.get("detect", DETECT)),
+        look=find_look(record),
+        detect=read_detect(record),
         pattern=pattern,
         exploratory=[one for note in record.notes if (one := read_note(note)) is not None],
     ):
@@ -90,6 +90,32 @@ def judge_record(record: AuditRecord, index: Index, pattern: str | None) -> Judg
             judgement = judgement._replace(result=replace(result, only_if=only))
         found.setdefault(result.axis, []).append(judgement)
     return found
+
+
+def find_look(record: AuditRecord) -> int:
+    """Find the number of the last round, hence of the last look at the data.
+
+    Raises:
+        RecordCorrupt: No audit makes so many rounds; their looks would not be paid for.
+    """
+    rounds = {seen.round for seen in record.observations}
+    if unknown := rounds.difference(range(LOOKS)):
+        raise RecordCorrupt(
+            expected=f"rounds 0 to {LOOKS - 1} in a record", found=f"round {min(unknown)}"
+        )
+    return max(rounds, default=0)
+
+
+def read_detect(record: AuditRecord) -> float:
+    """Read what a clear contrast must be able to rule out.
+
+    Raises:
+        RecordCorrupt: It is no share.
+    """
+    asked = record.header.asked.get("detect", DETECT)
+    if type(asked) not in (int, float) or not 0 < asked < 1:
+        raise RecordCorrupt(expected="a detect between 0 and 1", found=repr(asked)[:80])
+    return float(asked)
 
 
 def list_contrasts(record: AuditRecord) -> list[Contrast]:

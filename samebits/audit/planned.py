@@ -4,14 +4,16 @@ So an old record is read as it was made, whatever the axes are today.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from samebits.audit.axes import Contrast
 from samebits.audit.condition import Condition
-from samebits.errors import RecordCorrupt
+from samebits.record.typed import read_typed
 
 PLAN = "plan"
 EXPLORATORY = "contrast"
+WHERE = "contrasts in a note"
 
 
 def note_of_plan(contrasts: Sequence[Contrast]) -> dict[str, Any]:
@@ -31,8 +33,10 @@ def read_plan(notes: Sequence[Mapping[str, Any]]) -> list[Contrast] | None:
         RecordCorrupt: A contrast is none.
     """
     plans = [note for note in notes if note.get("name") == PLAN]
-    found = (contrast_from(value) for note in plans for value in note.get("contrasts", ()))
-    return list(dict.fromkeys(found)) if plans else None
+    told = [read_typed(tuple[Told, ...], note.get("contrasts"), WHERE) for note in plans]
+    return (
+        list(dict.fromkeys(make_contrast(one) for plan in told for one in plan)) if plans else None
+    )
 
 
 def read_note(note: Mapping[str, Any]) -> Contrast | None:
@@ -43,7 +47,8 @@ def read_note(note: Mapping[str, Any]) -> Contrast | None:
     """
     if note.get("name") != EXPLORATORY:
         return None
-    return contrast_from({key: value for key, value in note.items() if key != "name"})
+    value = {key: item for key, item in note.items() if key != "name"}
+    return make_contrast(read_typed(Told, value, WHERE))
 
 
 def contrast_value(contrast: Contrast) -> dict[str, Any]:
@@ -58,18 +63,30 @@ def contrast_value(contrast: Contrast) -> dict[str, Any]:
     }
 
 
-def contrast_from(value: Any) -> Contrast:
-    """Read what `contrast_value` gave.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A contrast as `contrast_value` spells it."""
+
+    axis: str
+    level: str
+    base: Mapping[str, Any]
+    """What differs from the audit's base, here and below."""
+    treated: Mapping[str, Any]
+    max_prompts: int | None = None
+    leans: bool = False
+
+
+def make_contrast(told: Told) -> Contrast:
+    """Make the contrast.
 
     Raises:
-        RecordCorrupt: A name is missing, unknown, or has another type.
+        RecordCorrupt: A condition has an unknown factor, or one of another type.
     """
-    try:
-        fields = {
-            **value,
-            "base": Condition.from_value(value["base"]),
-            "treated": Condition.from_value(value["treated"]),
-        }
-        return Contrast(**fields)
-    except (KeyError, TypeError, ValueError) as error:
-        raise RecordCorrupt(expected="contrasts in a note", found=str(error)) from error
+    return Contrast(
+        axis=told.axis,
+        level=told.level,
+        base=Condition.from_value(told.base),
+        treated=Condition.from_value(told.treated),
+        max_prompts=told.max_prompts,
+        leans=told.leans,
+    )

@@ -287,3 +287,18 @@ def test_records_of_another_version_are_refused() -> None:
 def test_another_need_is_refused() -> None:
     with pytest.raises(ConfigError, match="bits, tokens"):
         analyse(make_record([]), need="letters")
+
+
+@pytest.mark.parametrize("number", [3, 10**30, -1])
+def test_more_rounds_than_are_paid_for_are_refused_at_once(number: int) -> None:
+    seen = audit(contrasts_of("repeat"), steady)
+    with pytest.raises(RecordCorrupt, match=f"round {number}"):
+        analyse(make_record([*seen, replace(seen[0], round=number)]))
+
+
+@pytest.mark.parametrize("detect", ["0.25", None, True, float("nan"), 0, 1, []])
+def test_a_detect_that_is_no_share_is_refused(detect: Any) -> None:
+    record = make_record(audit(contrasts_of("repeat"), steady), axes=("repeat",))
+    header = replace(record.header, asked={**record.header.asked, "detect": detect})
+    with pytest.raises(RecordCorrupt, match="detect between 0 and 1"):
+        analyse(replace(record, header=header))

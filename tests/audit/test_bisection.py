@@ -1,10 +1,11 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from samebits.audit.axes import BASE, Contrast, with_call
 from samebits.audit.bisection import find_middle, value_of
-from samebits.audit.planned import note_of, read_note
+from samebits.audit.planned import note_of, note_of_plan, read_note, read_plan
 from samebits.errors import RecordCorrupt
 
 
@@ -64,3 +65,12 @@ def test_a_note_of_an_unknown_condition_is_refused() -> None:
     note = {**note_of(replace(level(3), level="3")), "treated": {"wind": 3}}
     with pytest.raises(RecordCorrupt, match="wind"):
         read_note(note)
+
+
+@pytest.mark.parametrize("name", ["axis", "level", "base", "treated", "max_prompts", "leans"])
+@pytest.mark.parametrize("value", [[1, "a"], -1.5, {"a": []}])
+def test_a_contrast_of_other_types_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(RecordCorrupt):
+        read_note({**note_of(level(3)), name: value})
+    with pytest.raises(RecordCorrupt):
+        read_plan([{**note_of_plan([level(3)]), "contrasts": value}])
