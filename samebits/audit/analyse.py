@@ -42,7 +42,7 @@ def analyse(record: AuditRecord, *, need: str = "bits") -> Analysis:
     if need not in NEEDS:
         raise ConfigError(expected=f"one of {', '.join(NEEDS)}", found=need)
     index = index_observations(record.observations)
-    pattern = record.header.asked.get("answer_pattern")
+    pattern = read_pattern(record)
     judged = judge_record(record, index, pattern)
     axes = tuple(make_axis(key, judged.get(key, ()), record) for key in record.header.axes)
     control = read_control(record)
@@ -116,6 +116,18 @@ def read_detect(record: AuditRecord) -> float:
     if type(asked) not in (int, float) or not 0 < asked < 1:
         raise RecordCorrupt(expected="a detect between 0 and 1", found=repr(asked)[:80])
     return float(asked)
+
+
+def read_pattern(record: AuditRecord) -> str | None:
+    """Read how answers are found in texts; None if they are not.
+
+    Raises:
+        RecordCorrupt: It is no text.
+    """
+    pattern = record.header.asked.get("answer_pattern")
+    if pattern is not None and not isinstance(pattern, str):
+        raise RecordCorrupt(expected="an answer_pattern that is a text", found=repr(pattern)[:80])
+    return pattern
 
 
 def list_contrasts(record: AuditRecord) -> list[Contrast]:

@@ -55,7 +55,8 @@ def load_prompts_file(path: Path) -> PromptSet:
     list of {role, content}), and, if wanted, `id` and `answer`. Any other holds one prompt a line.
 
     Raises:
-        ConfigError: It cannot be read, is empty, or a line is no prompt; names the line.
+        ConfigError: It cannot be read, is empty, holds a prompt twice, or a line is no prompt;
+            names the line.
     """
     lines = [(i, line) for i, line in enumerate(read_lines(path), start=1) if line.strip()]
     if not 1 <= len(lines) <= MOST_PROMPTS:
@@ -65,6 +66,7 @@ def load_prompts_file(path: Path) -> PromptSet:
     read = read_object if path.suffix in (".jsonl", ".json") else read_text
     prompts = tuple(read(line, i, path) for i, line in lines)
     check_ids(prompts, path)
+    check_contents(prompts, path)
     return PromptSet(prompts, load_built_in().companions)
 
 
@@ -148,6 +150,19 @@ def check_ids(prompts: Sequence[AuditPrompt], path: Path) -> None:
         if prompt.id in seen:
             raise ConfigError(expected=f"each id once in {path}", found=f"{prompt.id!r} twice")
         seen.add(prompt.id)
+
+
+def check_contents(prompts: Sequence[AuditPrompt], path: Path) -> None:
+    """Refuse a prompt that stands twice: the same question is no second piece of evidence."""
+    seen: dict[tuple[object, object], str] = {}
+    for prompt in prompts:
+        first = seen.setdefault((prompt.text, prompt.messages), prompt.id)
+        if first != prompt.id:
+            raise ConfigError(
+                expected=f"each prompt once in {path}",
+                found=f"{prompt.id!r} asks what {first!r} asks",
+                remedy="Leave one out: repeats are made by the audit.",
+            )
 
 
 def as_messages(prompt: AuditPrompt) -> tuple[tuple[str, str], ...]:

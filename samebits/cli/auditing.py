@@ -1,5 +1,6 @@
 """What `samebits audit` does: make or resume a record, run, print what came out."""
 
+import math
 import secrets
 import sys
 from collections.abc import Callable, Iterator
@@ -113,9 +114,11 @@ def run(ask: AuditAsk) -> None:
 
 
 def check_files(ask: AuditAsk) -> None:
-    """Refuse outputs that cannot be written, before anything is asked."""
+    """Refuse a price that is none and outputs that cannot be written, before anything is asked."""
     if ask.resume and ask.out is None:
         raise ConfigError(expected="--out RECORD with --resume", found="--resume alone")
+    if ask.price is not None and not 0 <= ask.price < math.inf:
+        raise ConfigError(expected="--price from 0, and finite", found=str(ask.price))
     if ask.html is not None:
         check_writable(ask.html, "--html")
     if ask.out is not None and not ask.resume:

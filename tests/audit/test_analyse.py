@@ -302,3 +302,11 @@ def test_a_detect_that_is_no_share_is_refused(detect: Any) -> None:
     header = replace(record.header, asked={**record.header.asked, "detect": detect})
     with pytest.raises(RecordCorrupt, match="detect between 0 and 1"):
         analyse(replace(record, header=header))
+
+
+@pytest.mark.parametrize("pattern", [7, ["x"], True])
+def test_a_pattern_that_is_no_text_is_refused(pattern: Any) -> None:
+    record = make_record([])
+    header = replace(record.header, asked={"answer_pattern": pattern})
+    with pytest.raises(RecordCorrupt, match="answer_pattern"):
+        analyse(replace(record, header=header))

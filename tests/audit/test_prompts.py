@@ -74,3 +74,17 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     with pytest.raises(ConfigError, match="UTF-8"):
         load_prompts_file(tmp_path / "latin.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "one\ntwo\none\n"),
+        ("a.jsonl", '{"prompt": "one", "id": "1"}\n{"prompt": "one", "id": "3", "answer": "x"}\n'),
+    ],
+)
+def test_one_prompt_written_twice_is_no_second_piece_of_evidence(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    with pytest.raises(ConfigError, match="'3' asks what '1' asks"):
+        load_prompts_file(write(tmp_path, name, text))

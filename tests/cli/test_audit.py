@@ -155,6 +155,8 @@ def test_only_the_base_is_recorded_on_request_and_records_compare(
         (QUIET, ("--budget", "much"), "200 calls"),
         (QUIET, ("--max-tokens", "0"), "at least one token"),
         (QUIET, ("--detect", "1.5"), "between 0 and 1"),
+        (QUIET, ("--price", "nan"), "--price"),
+        (QUIET, ("--price", "-1"), "--price"),
         (QUIET, ("--answer-pattern", "("), "regular expression"),
         (QUIET, ("--prompts", "/nowhere.jsonl"), "No such file"),
         (QUIET, ("--html", "/nowhere/a.html"), "no folder"),

@@ -5,6 +5,7 @@ acts only when a process starts is refused, with the way to do it by hand.
 """
 
 import asyncio
+import math
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -78,6 +79,7 @@ class HttpTarget:
             raise ConfigError(
                 expected="further fields that the audit does not set itself", found=", ".join(taken)
             )
+        _check_key(api_key)
         _check_positive(max_concurrency=max_concurrency, timeout_s=timeout_s)
         _check_positive(rate_limit=1.0 if rate_limit is None else rate_limit)
         if retries < 0:
@@ -126,8 +128,18 @@ class HttpTarget:
 
 def _check_positive(**values: float) -> None:
     for name, value in values.items():
-        if not value > 0:
-            raise ConfigError(expected=f"{name} above 0", found=str(value))
+        if not 0 < value < math.inf:
+            raise ConfigError(expected=f"{name} above 0 and finite", found=str(value))
+
+
+def _check_key(key: str | None) -> None:
+    """Refuse a key that no header can carry, such as one with the line end of its file."""
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise ConfigError(
+            expected="a key of printable ASCII characters",
+            found="one with others, such as a line end",
+            remedy="Set the variable again, without what stands around the key.",
+        )
 
 
 async def _make_client(link: Link) -> Client:
