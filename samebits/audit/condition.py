@@ -5,11 +5,11 @@ the same key are the same. Knows nothing of targets: each says which conditions 
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from samebits.errors import RecordCorrupt
 from samebits.record.canonical import canonical_bytes
+from samebits.record.typed import plain_value, read_typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,8 @@ class Condition:
 
     def value(self) -> dict[str, Any]:
         """Give what differs from the base as plain values."""
-        return changed(self.process) | changed(self.call)
+        found: dict[str, Any] = plain_value(self.process) | plain_value(self.call)
+        return found
 
     @classmethod
     def from_value(cls, value: Mapping[str, Any]) -> "Condition":
@@ -96,49 +97,12 @@ class Condition:
         Raises:
             RecordCorrupt: An unknown name, or a value of another type.
         """
-        left = dict(value)
-        process, call = take(Process, left), take(Call, left)
-        if left:
-            raise RecordCorrupt(expected="known factors in a condition", found=", ".join(left))
-        return cls(process=process, call=call)
+        mine = {name: item for name, item in value.items() if name in PROCESS_NAMES}
+        rest = {name: item for name, item in value.items() if name not in PROCESS_NAMES}
+        return cls(
+            process=read_typed(Process, mine, "a condition"),
+            call=read_typed(Call, rest, "a condition"),
+        )
 
 
-def default_of(item: Any) -> Any:
-    """Give the default of a dataclass field."""
-    return item.default if item.default is not MISSING else item.default_factory()
-
-
-def changed(part: Process | Call) -> dict[str, Any]:
-    """Give the fields that differ from their defaults."""
-    values = {item.name: getattr(part, item.name) for item in fields(part)}
-    return {f.name: values[f.name] for f in fields(part) if values[f.name] != default_of(f)}
-
-
-def take(kind: Any, left: dict[str, Any]) -> Any:
-    """Build a Process or a Call from the names it knows, which leave `left`."""
-    found = {f.name: left.pop(f.name) for f in fields(kind) if f.name in left}
-    try:
-        if "variables" in found:
-            found["variables"] = tuple((str(name), str(text)) for name, text in found["variables"])
-    except (TypeError, ValueError) as error:
-        raise RecordCorrupt(expected="variables: pairs of texts", found=str(error)) from error
-    for f in fields(kind):
-        if f.name in found and not fits(found[f.name], f.type):
-            raise RecordCorrupt(expected=f"{f.name}: {f.type}", found=repr(found[f.name]))
-    return kind(**found)
-
-
-def fits(value: Any, annotation: Any) -> bool:
-    """Answer whether a value has the type its field declares."""
-    kinds: dict[str, tuple[type, ...]] = {
-        "int": (int,),
-        "str": (str,),
-        "float": (int, float),
-        "None": (type(None),),
-    }
-    names = str(getattr(annotation, "__name__", annotation)).split(" | ")
-    if isinstance(value, tuple):
-        return any("tuple" in name for name in names) or "tuple" in str(annotation)
-    if isinstance(value, bool):
-        return "bool" in names
-    return any(isinstance(value, kinds[name]) for name in names if name in kinds)
+PROCESS_NAMES = frozenset(item.name for item in fields(Process))

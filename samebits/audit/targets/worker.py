@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
 from samebits.audit.condition import Condition, Process
@@ -20,14 +20,12 @@ from samebits.audit.probe import Probe
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.target import Ask, TargetFacts
 from samebits.audit.targets.wire import (
-    read_answer,
     read_error,
-    read_facts,
     read_line,
-    read_probe,
     write_line,
 )
 from samebits.errors import TargetError
+from samebits.record.typed import plain_value, read_typed
 
 KEPT_BYTES = 4096
 """Of what a worker prints, the end."""
@@ -86,9 +84,10 @@ def open_host(
         host=host.opener,
         remedy=host.remedy,
         settings=dict(settings),
-        process=asdict(process),
+        process=plain_value(process),
     )
-    return read_facts(reply["facts"])
+    facts: TargetFacts = read_typed(TargetFacts, reply["facts"], "facts")
+    return facts
 
 
 def start(variables: Mapping[str, str]) -> "Worker":
@@ -227,15 +226,16 @@ class WorkerSession:
     def ask(self, ask: Ask) -> Iterator[Answer]:
         """Answer each prompt in order; a new ask gives up the rest of the one before."""
         self.num_asks = own = self.num_asks + 1
-        reply = self.worker.request(do="ask", ask=asdict(ask))
+        reply = self.worker.request(do="ask", ask=plain_value(ask))
         while "answer" in reply:
             assert own == self.num_asks, "an ask that was given up goes on"
-            yield read_answer(reply["answer"])
+            yield read_typed(Answer, reply["answer"], "answer")
             reply = self.worker.request(do="next")
 
     def probe(self, base: Condition, treated: Condition, prompt: AuditPrompt) -> Probe | None:
         """Let the worker's session look."""
         reply = self.worker.request(
-            do="probe", base=base.value(), treated=treated.value(), prompt=asdict(prompt)
+            do="probe", base=base.value(), treated=treated.value(), prompt=plain_value(prompt)
         )
-        return None if reply["probe"] is None else read_probe(reply["probe"])
+        probe: Probe | None = read_typed(Probe | None, reply["probe"], "probe")
+        return probe

@@ -11,24 +11,22 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from importlib import import_module
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from samebits.audit.condition import Condition
+from samebits.audit.condition import Condition, Process
 from samebits.audit.observation import Answer
+from samebits.audit.prompts import AuditPrompt
 from samebits.audit.target import Session
 from samebits.audit.targets.wire import (
     read_ask,
     read_line,
-    read_process,
-    read_prompt,
     write_error,
-    write_facts,
     write_line,
 )
 from samebits.errors import ConfigError, SamebitsError, TargetError
+from samebits.record.typed import plain_value, read_typed
 
 GRACE_S = 2.0
 """What a session has to end by itself once the parent is gone."""
@@ -82,7 +80,7 @@ class Server:
         """Carry out open, ask, next or probe."""
         if verb == "open":
             self.session = open_host(request)
-            return {"facts": write_facts(self.session.facts)}
+            return {"facts": plain_value(self.session.facts)}
         if self.session is None:
             raise TargetError(expected="an open session", found=verb)
         if verb == "probe":
@@ -90,7 +88,7 @@ class Server:
         if verb == "ask":
             self.answers = self.session.ask(read_ask(request["ask"]))
         answer = next(self.answers, None)
-        return {"end": True} if answer is None else {"answer": asdict(answer)}
+        return {"end": True} if answer is None else {"answer": plain_value(answer)}
 
 
 def open_host(request: Line) -> Session:
@@ -104,15 +102,17 @@ def open_host(request: Line) -> Session:
             found="it is not",
             remedy=request["remedy"],
         ) from error
-    session: Session = opener(request["settings"], read_process(request["process"]))
+    process = read_typed(Process, request["process"], "process")
+    session: Session = opener(request["settings"], process)
     return session
 
 
 def look(session: Session, request: Mapping[str, Any]) -> Line | None:
     """Probe a prompt."""
     base, treated = (Condition.from_value(request[name]) for name in ("base", "treated"))
-    probe = session.probe(base, treated, read_prompt(request["prompt"]))
-    return None if probe is None else asdict(probe)
+    prompt = read_typed(AuditPrompt, request["prompt"], "prompt")
+    found: Line | None = plain_value(session.probe(base, treated, prompt))
+    return found
 
 
 if __name__ == "__main__":
