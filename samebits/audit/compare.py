@@ -7,11 +7,12 @@ compare_conditions.py.
 
 from collections.abc import Iterable, Sequence
 
+from samebits.audit.blocks import index_observations
 from samebits.audit.compare_conditions import Answers, compare_condition, judge_conditions
 from samebits.audit.compare_results import ConditionComparison, Footing, RecordComparison
 from samebits.audit.compare_setup import compare_machines_of, compare_prompts, compare_setup
 from samebits.audit.judge_axes import worst
-from samebits.audit.observation import Answer
+from samebits.audit.observation import Observation
 from samebits.audit.record import AuditRecord
 from samebits.audit.record_chain import read_condition
 from samebits.audit.results import Verdict
@@ -51,15 +52,24 @@ def compare_records(a: AuditRecord, b: AuditRecord) -> RecordComparison:
 
 
 def sort_answers(record: AuditRecord) -> dict[str, Answers]:
-    """Sort the answers of round 0 by condition and prompt, in the order in which they came.
+    """Sort the answers of round 0 by condition and prompt; of a call made again the last stands.
 
     Conditions that mark the prompts are left out: the marks, hence the prompts, are the record's.
     """
-    found: dict[str, dict[str, list[Answer]]] = {}
-    for seen in record.observations:
-        if seen.round == 0:
-            found.setdefault(seen.condition, {}).setdefault(seen.prompt, []).append(seen.answer)
-    return {key: answers for key, answers in found.items() if not marks_prompts(key)}
+    index = index_observations(seen for seen in record.observations if seen.round == 0)
+    return {
+        key: {
+            prompt: [one.answer for one in latest_session(rounds[0])]
+            for prompt, rounds in asked.items()
+        }
+        for key, asked in index.items()
+        if not marks_prompts(key)
+    }
+
+
+def latest_session(seen: Sequence[Observation]) -> list[Observation]:
+    """Keep the calls of the last process that made some: another process is another condition."""
+    return [one for one in seen if one.session == seen[-1].session]
 
 
 def marks_prompts(key: str) -> bool:

@@ -23,9 +23,6 @@ class ScoreVerdict(StrEnum):
     DIFFERENT = "different items and different means"
 
 
-EXIT_CODES = {Verdict.NO_EFFECT: 0, Verdict.CANNOT_TELL: 3}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptComparison:
     """One prompt under one condition; every answer of A against every answer of B."""
@@ -138,6 +135,13 @@ class RecordComparison:
         Args:
             need: bits or tokens.
         """
-        if need == "tokens" and self.verdict is Verdict.MOVES_BITS:
-            return 0
-        return EXIT_CODES.get(self.verdict, 1)
+        if self.verdict is Verdict.CANNOT_TELL:
+            return 3
+        if self.verdict is Verdict.CHANGES_TOKENS:
+            return 1
+        if need == "tokens":
+            # Tokens that differ too rarely to be sure may stand beside bits that are found.
+            return 3 if any(one.tokens_differ.num for one in self.conditions) else 0
+        if all(one.bits_differ is None for one in self.conditions):
+            return 3
+        return 1 if self.verdict is Verdict.MOVES_BITS else 0

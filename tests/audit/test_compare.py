@@ -128,6 +128,42 @@ def test_two_records_of_one_noisy_target_are_seldom_told_apart() -> None:
     assert num_found <= 33
 
 
+def test_the_exit_code_is_about_what_is_needed() -> None:
+    many = [f"{letter}bcd" for letter in "abcd"]
+    same = record_of(twice(*many))
+    moved = record_of(twice(*(f"{text}/other" for text in many)))
+    found = compare_records(same, moved)
+    assert found.verdict is Verdict.MOVES_BITS
+    assert (found.exit_code("bits"), found.exit_code("tokens")) == (1, 0)
+    assert (compare_records(same, same).exit_code("bits")) == 0
+
+
+def test_tokens_that_differ_too_rarely_beside_bits_that_move_cannot_tell() -> None:
+    same = record_of(twice("abcd", "bbcd", "cbcd", "dbcd"))
+    moved = record_of(twice("abcX/other", "bbcd/other", "cbcd/other", "dbcd/other"))
+    found = compare_records(same, moved)
+    assert found.verdict is Verdict.MOVES_BITS
+    assert (found.exit_code("bits"), found.exit_code("tokens")) == (1, 3)
+
+
+def test_records_without_bits_say_nothing_of_bits() -> None:
+    texts: Rows = {name: (Answer(text=name), Answer(text=name)) for name in NAMES}
+    found = compare_records(record_of(texts), record_of(texts))
+    assert found.verdict is Verdict.NO_EFFECT
+    assert (found.exit_code("bits"), found.exit_code("tokens")) == (3, 0)
+
+
+def test_a_call_made_again_after_a_stop_counts_once() -> None:
+    fresh = record_of(twice("abcd", "efgh", "ijkl", "mnop"))
+    failed = [
+        replace(seen, answer=Answer(error="a reset"), session=1) for seen in fresh.observations[:1]
+    ]
+    again = [replace(seen, attempt=1, session=2) for seen in fresh.observations]
+    resumed = replace(fresh, observations=(*failed, *again))
+    (base,) = compare_records(fresh, resumed).conditions
+    assert (base.num_missing, base.verdict) == (0, Verdict.NO_EFFECT)
+
+
 def test_machine_differences_make_the_footing_unequal_and_are_named() -> None:
     rows = twice("abcd")
     a, b = record_of(rows), record_of(rows, machine=make_machine(processor="Another", kernel="7"))
