@@ -13,7 +13,7 @@ from samebits.audit.evidence import FALSE_DISCOVERY_RATE, LOOKS
 from samebits.audit.judge import DETECT, Judgement, State, judge_contrasts
 from samebits.audit.judge_axes import SEVERITY, has_found, judge_axis, worst
 from samebits.audit.lengths import find_condition, measure_lengths
-from samebits.audit.planned import read_note, read_plan
+from samebits.audit.planned import CONTROL, read_note, read_plan
 from samebits.audit.record import AuditRecord, Why
 from samebits.audit.results import Analysis, AxisResult, LevelResult, Outcome, Survival, Verdict
 from samebits.audit.stability import measure_stability
@@ -21,7 +21,6 @@ from samebits.audit.survival import measure_survival
 from samebits.errors import ConfigError, RecordCorrupt
 
 NEEDS = ("bits", "tokens")
-CONTROL = "positive control"
 STABLE, UNSTABLE, CANNOT_TELL = 0, 1, 3
 HEAT = ("missing", "same", "bits", "tokens")
 """States of a prompt under an axis; the worst last."""

@@ -6,9 +6,9 @@ Were it not so, a server that is constant, or a cache before it, would be called
 from samebits.audit.asking import Asker, change
 from samebits.audit.observation import Answer
 from samebits.audit.pairs import compare_answers
+from samebits.audit.planned import CONTROL
 from samebits.errors import TargetError
 
-CONTROL = "positive control"
 TRIES = 3
 """Prompts that are changed, until one changes the answer."""
 

@@ -1,6 +1,6 @@
-"""How a record says which contrasts were planned: in notes.
+"""The notes of a record that its analysis reads: their names, and the contrasts planned.
 
-So an old record is read as it was made, whatever the axes are today.
+Contrasts are noted so that an old record is read as it was made, whatever the axes are today.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ from samebits.record.typed import read_typed
 
 PLAN = "plan"
 EXPLORATORY = "contrast"
+CONTROL = "positive control"
 WHERE = "contrasts in a note"
 
 

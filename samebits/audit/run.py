@@ -13,14 +13,14 @@ from samebits.audit.asking import Asker, BudgetEnded, Open, change
 from samebits.audit.axes import BASE, Contrast
 from samebits.audit.bisection import NARROWED, find_middle, value_of
 from samebits.audit.budget import Cost, Meter
-from samebits.audit.control import CONTROL, make_control
+from samebits.audit.control import make_control
 from samebits.audit.evidence import LOOKS
 from samebits.audit.fit import ENDED, fit_plan, fit_time
 from samebits.audit.journal import Journal
 from samebits.audit.judge import Judgement, State, judge_contrasts
 from samebits.audit.past import check_same_target, take_past
 from samebits.audit.plan import AuditOptions, Plan, Want, make_plan, plan_first, plan_round
-from samebits.audit.planned import note_of, note_of_plan, read_note
+from samebits.audit.planned import CONTROL, note_of, note_of_plan, read_note
 from samebits.audit.progress import Progress
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.record import AuditRecord, End, NotTested, Why

@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from samebits.cli.names import ArithmeticName, LanguageName, NeedName, WeightsName
+from samebits.cli.names import (
+    ArithmeticName,
+    LanguageName,
+    LanguageOption,
+    NeedName,
+    NeedOption,
+    WeightsName,
+)
 
 
 def audit(
@@ -58,9 +65,7 @@ def audit(
         str | None,
         typer.Option(help='Spend no more than "200 calls", "50000 tokens" or "10 min".'),
     ] = None,
-    need: Annotated[
-        NeedName, typer.Option(help="What has to stay the same for exit code 0.")
-    ] = NeedName.BITS,
+    need: NeedOption = NeedName.BITS,
     detect: Annotated[
         float, typer.Option(help="Share of prompts that a clean axis must have been able to show.")
     ] = 0.25,
@@ -80,9 +85,7 @@ def audit(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report as one HTML file, too.")
     ] = None,
-    language: Annotated[
-        LanguageName, typer.Option(help="Language of the reports.")
-    ] = LanguageName.EN,
+    language: LanguageOption = LanguageName.EN,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the analysis as canonical JSON, not as a report.")
     ] = False,

@@ -25,7 +25,8 @@ from samebits.audit.record_writer import RecordWriter
 from samebits.audit.run import run_audit
 from samebits.cli.audit_target import TargetAsk, make_target
 from samebits.cli.environment import read_variables
-from samebits.cli.output_file import check_writable, write_atomically
+from samebits.cli.names import FormatName
+from samebits.cli.output_file import check_writable
 from samebits.cli.progress import show_progress
 from samebits.errors import ConfigError, TargetError
 from samebits.lock.capture import capture_machine
@@ -279,11 +280,17 @@ def show(ask: AuditAsk, out: Path) -> None:
 def report(ask: AuditAsk, out: Path) -> "Analysis":
     """Analyse the record and print what it says."""
     from samebits.audit.analyse import analyse
-    from samebits.cli.reporting import print_audit
-    from samebits.report.audit_html import audit_html
+    from samebits.cli.reporting import put_report
+    from samebits.report.audit_document import make_document
+    from samebits.report.audit_json import audit_json
 
     analysis = analyse(read_record(out), need=ask.need)
+    document = make_document(analysis, ask.language)
+
+    def make_json() -> str:
+        return audit_json(analysis)
+
     if ask.html is not None:
-        write_atomically(ask.html, audit_html(analysis, ask.language))
-    print_audit(analysis, ask.language, as_json=ask.as_json)
+        put_report(document, make_json, FormatName.HTML, ask.html)
+    put_report(document, make_json, FormatName.JSON if ask.as_json else None, None)
     return analysis

@@ -5,23 +5,23 @@ from typing import Annotated
 
 import typer
 
-from samebits.cli.names import FormatName, LanguageName, NeedName
+from samebits.cli.names import (
+    FormatOption,
+    LanguageName,
+    LanguageOption,
+    NeedName,
+    NeedOption,
+    ReportOption,
+)
 
 
 def compare(
     a: Annotated[Path, typer.Argument(help="A record of samebits audit.", show_default=False)],
     b: Annotated[Path, typer.Argument(help="Another, of the same prompts.", show_default=False)],
-    need: Annotated[
-        NeedName, typer.Option(help="What has to stay the same for exit code 0.")
-    ] = NeedName.BITS,
-    as_format: Annotated[
-        FormatName | None,
-        typer.Option("--format", help="By the ending of --out if not given, else for a terminal."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it here: .html, .md, .json or .txt.")
-    ] = None,
-    language: Annotated[LanguageName, typer.Option(help="Language.")] = LanguageName.EN,
+    need: NeedOption = NeedName.BITS,
+    as_format: FormatOption = None,
+    out: ReportOption = None,
+    language: LanguageOption = LanguageName.EN,
 ) -> None:
     """Compare two records: other machine, other version, other settings.
 

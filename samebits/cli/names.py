@@ -1,6 +1,13 @@
-"""Values that options may take, for help and for refusals before anything is loaded."""
+"""Values that options may take, and options that several verbs share.
+
+For help and for refusals before anything is loaded.
+"""
 
 from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 
 class WeightsName(StrEnum):
@@ -44,3 +51,13 @@ class NeedName(StrEnum):
 
 DEFAULT_MODEL = "smollm2"
 MODEL_HELP = "smollm2 (fetched on first use), a GGUF file, a Hugging Face folder, or hf:OWNER/NAME."
+
+FormatOption = Annotated[
+    FormatName | None,
+    typer.Option("--format", help="By the ending of --out if not given, else for a terminal."),
+]
+ReportOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write it here: .html, .md, .json or .txt.")
+]
+LanguageOption = Annotated[LanguageName, typer.Option(help="Language of the report.")]
+NeedOption = Annotated[NeedName, typer.Option(help="What has to stay the same for exit code 0.")]

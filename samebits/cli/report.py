@@ -5,21 +5,20 @@ from typing import Annotated
 
 import typer
 
-from samebits.cli.names import FormatName, LanguageName, NeedName
+from samebits.cli.names import (
+    FormatOption,
+    LanguageName,
+    LanguageOption,
+    NeedName,
+    ReportOption,
+)
 
 
 def report(
     record: Annotated[Path, typer.Argument(help="Written by samebits audit.", show_default=False)],
-    as_format: Annotated[
-        FormatName | None,
-        typer.Option("--format", help="By the ending of --out if not given, else for a terminal."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it here: .html, .md, .json or .txt.")
-    ] = None,
-    language: Annotated[
-        LanguageName, typer.Option(help="Language of the report.")
-    ] = LanguageName.EN,
+    as_format: FormatOption = None,
+    out: ReportOption = None,
+    language: LanguageOption = LanguageName.EN,
     need: Annotated[
         NeedName | None,
         typer.Option(help="What has to stay the same; as the audit was asked if not given."),

@@ -9,7 +9,6 @@ from samebits.cli.names import FormatName
 from samebits.cli.output_file import write_atomically
 
 if TYPE_CHECKING:
-    from samebits.audit.results import Analysis
     from samebits.report.blocks import Document
 
 WIDEST = 100
@@ -20,15 +19,6 @@ ENDINGS = {
     ".md": FormatName.MARKDOWN,
     ".json": FormatName.JSON,
 }
-
-
-def print_audit(analysis: "Analysis", language: str, *, as_json: bool) -> None:
-    """Print the analysis."""
-    from samebits.report.audit_document import make_document
-    from samebits.report.audit_json import audit_json
-
-    document = make_document(analysis, language)
-    put_report(document, lambda: audit_json(analysis), FormatName.JSON if as_json else None, None)
 
 
 def put_report(

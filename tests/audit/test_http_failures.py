@@ -260,6 +260,8 @@ def test_a_redirect_within_the_server_is_followed() -> None:
         there = endpoint.url + "/completions?again"
         endpoint.faults.append(with_status(307, Location=there))
         open_at(endpoint.url)
+        assert endpoint.faults == []
+        assert [path for path, _ in endpoint.sent[:2]] == ["/v1/completions"] * 2
 
 
 def test_a_key_is_not_sent_to_another_server() -> None:

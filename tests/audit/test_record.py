@@ -232,9 +232,13 @@ def test_two_audits_cannot_write_one_record(tmp_path: Path) -> None:
 
 
 def test_closing_twice_does_nothing(tmp_path: Path) -> None:
-    writer = RecordWriter.create(tmp_path / "record", make_header())
+    path = tmp_path / "record"
+    writer = RecordWriter.create(path, make_header())
     writer.close()
+    once = path.read_bytes()
     writer.close()
+    assert path.read_bytes() == once
+    assert read_record(path).header == make_header()
 
 
 def test_an_interrupt_between_write_and_bookkeeping_leaves_a_record(tmp_path: Path) -> None:

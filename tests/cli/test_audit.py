@@ -213,7 +213,7 @@ def test_an_interrupted_audit_keeps_what_it_saw(tmp_path: Path) -> None:
 
 def test_help_and_reports_load_no_torch_and_no_engine() -> None:
     code = "import samebits.cli.auditing, samebits.cli.report, samebits.cli.compare, sys; "
-    code += "import samebits.audit.analyse, samebits.report.audit_html; "
+    code += "import samebits.audit.analyse, samebits.report.in_html; "
     code += "import samebits.audit.targets.http; "
     code += "sys.exit(bool({'torch', 'transformers', 'samebits.engine'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

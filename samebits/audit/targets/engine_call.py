@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from samebits.audit.observation import STEP_DIGITS
 from samebits.audit.targets.engine_loop import Notes, WatchedLoop
 from samebits.audit.targets.engine_order import Ids, Order
 from samebits.engine import Completion, Engine, FinishedEvent, Limits, TokenEvent
@@ -25,8 +26,6 @@ from samebits.record.receipt import logits_digest
 
 PAGE_TOKENS = 64
 CHUNK_TOKENS = 256
-STEP_HEX = 16
-"""Hexadecimal digits kept of a step's digest."""
 
 Events = list[TokenEvent | FinishedEvent]
 
@@ -218,4 +217,4 @@ def read_steps(completion: Completion) -> tuple[str, ...]:
 
 def shorten(digest: str) -> str:
     """Keep the beginning of a digest's digits."""
-    return digest.removeprefix("sha256:")[:STEP_HEX]
+    return digest.removeprefix("sha256:")[:STEP_DIGITS]

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from samebits.audit.condition import Call
+from samebits.audit.observation import STEP_DIGITS
 from samebits.audit.targets.hf_rows import cut
 from samebits.errors import UnsupportedInput
 
@@ -195,4 +196,4 @@ PICKS: dict[str, Choose] = {
 def digest_bits(values: Tensor) -> str:
     """Give the first 16 hexadecimal digits of the SHA-256 of an array's bytes."""
     data = values.contiguous().view(torch.uint8).numpy().tobytes()
-    return hashlib.sha256(data).hexdigest()[:16]
+    return hashlib.sha256(data).hexdigest()[:STEP_DIGITS]
