@@ -28,6 +28,7 @@ from samebits.audit.evidence import (
 from samebits.audit.notes import Reason
 from samebits.audit.observation import Observation
 from samebits.audit.results import Comparison, LevelResult, Outcome, Verdict
+from samebits.audit.seeds import decide_seeds
 from samebits.audit.statistics import smallest_visible_rate
 
 DETECT = 0.25
@@ -83,7 +84,6 @@ def judge_contrasts(
         *(gather(contrast, index, pattern=pattern) for contrast in contrasts),
         *(gather(c, index, pattern=pattern, is_exploratory=True) for c in exploratory),
     ]
-    decisions = decide(evidence, look)
     noisy = {
         outcome
         for item in evidence
@@ -91,6 +91,7 @@ def judge_contrasts(
         for outcome in item.splits
         if list_failing(item, outcome)
     }
+    decisions = decide(evidence, look) | decide_seeds(evidence, noisy)
     judged = [judge(item, i, decisions, detect, noisy) for i, item in enumerate(evidence)]
     return doubt_processes(judged)
 
@@ -106,7 +107,7 @@ def judge(
     comparisons: dict[Outcome, Comparison] = {}
     sights: dict[Outcome, Sight] = {}
     for outcome in evidence.splits:
-        decision = decisions.get((number, outcome)) or settle(evidence, outcome, noisy)
+        decision = decisions.get((number, outcome)) or settle(evidence, outcome)
         comparisons[outcome] = measure(evidence, outcome, decision)
         sights[outcome] = see(evidence, comparisons[outcome], detect, noisy)
     verdict, reason = combine(sights)
@@ -122,11 +123,9 @@ def judge(
     )
 
 
-def settle(evidence: Evidence, outcome: Outcome, noisy: set[Outcome]) -> Decision:
+def settle(evidence: Evidence, outcome: Outcome) -> Decision:
     """Decide what needs no test: whether repeats that must agree differ, or a level asked later."""
-    if evidence.contrast.axis == "seed":
-        is_found = outcome not in noisy and bool(list_failing(evidence, outcome))
-    elif evidence.is_exploratory:
+    if evidence.is_exploratory:
         is_found = num_unexplained(evidence, outcome) > 0
     else:
         is_found = evidence.is_repeat and bool(list_failing(evidence, outcome))

@@ -185,6 +185,18 @@ def mcnemar_p(b: int, c: int) -> float:
     return min(1.0, tail / (1 << (num - 1))) if num else 1.0
 
 
+def fisher_p(num: int, of: int, other_num: int, other_of: int) -> float:
+    """Give the exact one-sided p-value of `num` of `of` being more than `other_num` of `other_of`.
+
+    Source: Fisher, The Design of Experiments (1935), through the hypergeometric distribution.
+    """
+    total = num + other_num
+    tail = sum(
+        math.comb(of, k) * math.comb(other_of, total - k) for k in range(num, min(of, total) + 1)
+    )
+    return tail / math.comb(of + other_of, total)
+
+
 def separation_p(num: int, of: int) -> float:
     """Give the two-sided p-value of `num` items of `of` that rank wholly above, or below, the rest.
 
