@@ -33,17 +33,28 @@ class Processor(NamedTuple):
 
 def read_processor(path: Path = CPUINFO) -> Processor:
     """Read the first processor's name and flags; without the file, what Python knows."""
+    entries = read_entries(path)
+    isa = tuple(sorted(KERNEL_FLAGS & list_flags(entries)))
+    return Processor(spell_name(entries) if entries else platform.processor(), isa)
+
+
+def read_flags(path: Path = CPUINFO) -> frozenset[str]:
+    """Read all flags of the first processor; empty where the system does not tell."""
+    return list_flags(read_entries(path))
+
+
+def list_flags(entries: Mapping[str, str]) -> frozenset[str]:
+    """List the flags, which x86 and Arm keep under two names."""
+    return frozenset(entries.get("flags", entries.get("Features", "")).split())
+
+
+def read_entries(path: Path) -> dict[str, str]:
+    """Read the entries of the first processor; empty where there is no such file."""
     try:
-        entries = parse_cpuinfo(path.read_text(encoding="utf-8", errors="replace"))
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         # Not Linux: no flags are made up.
-        return Processor(platform.processor(), ())
-    flags = entries.get("flags", entries.get("Features", "")).split()
-    return Processor(spell_name(entries), tuple(sorted(KERNEL_FLAGS.intersection(flags))))
-
-
-def parse_cpuinfo(text: str) -> dict[str, str]:
-    """Read the entries of the first processor."""
+        return {}
     lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
     return {name.strip(): value.strip() for name, colon, value in lines if colon}
 

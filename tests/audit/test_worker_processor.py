@@ -1,10 +1,8 @@
 """A variable never makes a library use instructions that the processor lacks."""
 
-from pathlib import Path
-
 import pytest
 
-from samebits.audit.targets.processor import read_flags, refuse_variables
+from samebits.audit.targets.processor import refuse_variables
 
 AVX2 = frozenset({"pni", "sse4_2", "avx", "avx2"})
 
@@ -31,10 +29,3 @@ def test_what_the_processor_lacks_is_refused(name: str, value: str, needle: str)
 )
 def test_what_it_has_or_the_library_checks_is_not(name: str, value: str) -> None:
     assert refuse_variables([(name, value)], AVX2) == ""
-
-
-def test_flags_are_those_of_the_first_processor(tmp_path: Path) -> None:
-    table = tmp_path / "cpuinfo"
-    table.write_text("model name\t: X\nflags\t\t: fpu avx2\n\nflags\t\t: other\n")
-    assert read_flags(table) == {"fpu", "avx2"}
-    assert read_flags(tmp_path / "none") == frozenset()

@@ -9,8 +9,9 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from samebits.audit.target import TargetFacts
 from samebits.audit.targets.engine import EngineSettings
-from samebits.audit.targets.processor import read_flags, refuse_variables
+from samebits.audit.targets.processor import refuse_variables
 from samebits.engine import Engine
+from samebits.lock.processor import read_flags
 from samebits.numerics.choice import Choice
 from samebits.numerics.native.kernels import find_library
 from samebits.numerics.plain import PRECISIONS

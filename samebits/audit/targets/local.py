@@ -12,9 +12,10 @@ from typing import Any, Protocol, cast
 
 from samebits.audit.condition import Condition, Process
 from samebits.audit.target import TargetFacts
-from samebits.audit.targets.processor import read_flags, refuse_variables
+from samebits.audit.targets.processor import refuse_variables
 from samebits.audit.targets.worker import WorkerSession, open_worker
 from samebits.errors import ConfigError
+from samebits.lock.processor import read_flags
 
 
 class Rules(Protocol):

@@ -1,13 +1,11 @@
-"""What the processor can do, asked before a variable makes a library use more than that.
+"""What the processor must be able to do, asked before a variable makes a library use more than that.
 
 Libraries believe such variables: OPENBLAS_CORETYPE=SkylakeX on a processor without AVX-512 ends
 the process.
 """
 
 from collections.abc import Iterable, Mapping, Set
-from pathlib import Path
 
-CPUINFO = Path("/proc/cpuinfo")
 NEEDS: Mapping[str, Mapping[str, str]] = {
     "OPENBLAS_CORETYPE": {
         "skylakex": "avx512f",
@@ -27,16 +25,6 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
 }
 """Variable, then value in lower case, to the flag of /proc/cpuinfo that it takes. Only of variables
 that are obeyed on a processor without the flag: MKL and oneDNN look for themselves."""
-
-
-def read_flags(path: Path = CPUINFO) -> frozenset[str]:
-    """Read the instruction sets of this processor; empty where the system does not tell."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return frozenset()
-    flags = (line.partition(":")[2] for line in lines if line.startswith("flags"))
-    return frozenset(next(flags, "").split())
 
 
 def refuse_variables(variables: Iterable[tuple[str, str]], flags: Set[str]) -> str:
