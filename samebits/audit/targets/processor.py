@@ -1,4 +1,4 @@
-"""What the processor must be able to do, asked before a variable makes a library use more than that.
+"""What a processor must be able to do before a variable may make a library use it.
 
 Libraries believe such variables: OPENBLAS_CORETYPE=SkylakeX on a processor without AVX-512 ends
 the process.
