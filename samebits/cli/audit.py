@@ -14,6 +14,13 @@ from samebits.cli.names import (
     WeightsName,
 )
 
+AXES_HELP = (
+    "repeat,batch,concurrency,neighbours,position,padding,stagger,prefix,chunk,kv-cache,attention,"
+    "dtype,threads,isa,variables,compile,restart,first-call,logprobs,stream,n,seed,neighbour-seed,"
+    "template,ties,scoring"
+)
+"""The keys of audit/axes.py, written out so that help loads nothing; a test compares them."""
+
 
 def audit(
     target: Annotated[
@@ -58,7 +65,7 @@ def audit(
         typer.Option(metavar="REGEX", help="How to find the task's answer in a text: its group 1."),
     ] = None,
     axes: Annotated[
-        str | None, typer.Option(help="Which changes to test, with commas; all if not given.")
+        str | None, typer.Option(help=f"Which changes to test, with commas; all: {AXES_HELP}.")
     ] = None,
     max_tokens: Annotated[int, typer.Option(help="Tokens generated for each prompt.")] = 24,
     budget: Annotated[

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from samebits.audit.results import Analysis
     from samebits.audit.target import Target
 
+EXIT_CANNOT_TELL = 3
 EXIT_INTERRUPTED = 130
 
 
@@ -111,7 +112,9 @@ def run(ask: AuditAsk) -> None:
     if end.why is Why.INTERRUPTED:
         print("interrupted; the same command with --resume and --out goes on", file=sys.stderr)
         raise typer.Exit(EXIT_INTERRUPTED)
-    raise typer.Exit(report(ask, out).exit_code)
+    code = report(ask, out).exit_code
+    # What is recorded for a comparison has to show no rate by itself.
+    raise typer.Exit(0 if ask.record_only and code == EXIT_CANNOT_TELL else code)
 
 
 def check_files(ask: AuditAsk) -> None:
@@ -189,7 +192,14 @@ def carry_out(
     opened: list[RecordWriter] = []
 
     def begin(plan: Plan) -> RecordWriter:
+        print(f"target: {plan.facts.kind}, {plan.facts.name}", file=sys.stderr)
         tell_estimate(estimate(plan, options), plan, ask.price)
+        if len(plan.prompts) < options.fewest_prompts and not ask.record_only:
+            print(
+                f"note: fewer than {options.fewest_prompts} prompts cannot rule out an effect on "
+                f"{options.detect:.0%} of them; without a difference the end is: cannot tell",
+                file=sys.stderr,
+            )
         if ask.dry_run:
             raise NothingAsked
         machine, now = (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from samebits.cli.names import FormatName
 from samebits.cli.output_file import write_atomically
+from samebits.errors import ConfigError
 
 if TYPE_CHECKING:
     from samebits.report.blocks import Document
@@ -18,6 +19,7 @@ ENDINGS = {
     ".htm": FormatName.HTML,
     ".md": FormatName.MARKDOWN,
     ".json": FormatName.JSON,
+    ".txt": FormatName.TERMINAL,
 }
 
 
@@ -46,8 +48,19 @@ def put_report(
 
 
 def choose_format(out: Path | None) -> FormatName:
-    """Choose a format by the ending of a file; without one, that for a terminal."""
-    return ENDINGS.get(out.suffix.lower() if out else "", FormatName.TERMINAL)
+    """Choose a format by the ending of a file; without a file, that for a terminal.
+
+    Raises:
+        ConfigError: The ending is none of ours.
+    """
+    ending = ".txt" if out is None else out.suffix.lower()
+    if ending not in ENDINGS:
+        raise ConfigError(
+            expected=f"--out to end in one of {', '.join(ENDINGS)}",
+            found=str(out),
+            remedy="Or give --format.",
+        )
+    return ENDINGS[ending]
 
 
 def draw_on_terminal(document: "Document") -> bool:

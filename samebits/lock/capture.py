@@ -63,4 +63,10 @@ def list_pools() -> tuple[ThreadPool, ...]:
         )
         for info in threadpool_info()
     ]
-    return tuple(sorted(pools, key=lambda pool: (pool.api, pool.name, pool.prefix, pool.threads)))
+    return tuple(sorted(pools, key=order_pool))
+
+
+def order_pool(pool: ThreadPool) -> tuple[str, ...]:
+    """Order pools by what they are, never by the order in which libraries were loaded."""
+    parts = (pool.api, pool.name, pool.prefix, pool.version, pool.architecture, pool.threading)
+    return (*(part or "" for part in parts), str(pool.threads))

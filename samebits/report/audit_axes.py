@@ -107,14 +107,14 @@ def axis_level(axis: AxisResult) -> LevelResult | None:
 
 def weigh(level: LevelResult) -> tuple[float, float, float]:
     """Order levels by what they show: differences first, then blindness."""
-    tokens, bits = (share_of(level, key) for key in (Outcome.TOKENS, Outcome.BITS))
+    tokens, bits = (num_differ(level, key) for key in (Outcome.TOKENS, Outcome.BITS))
     return tokens, bits, deciding(level).smallest_rate
 
 
-def share_of(level: LevelResult, outcome: Outcome) -> float:
-    """Give the share of prompts that differ; 0 where none was compared."""
+def num_differ(level: LevelResult, outcome: Outcome) -> int:
+    """Count the prompts that differ; 0 where none was compared."""
     item = level.comparisons.get(outcome)
-    return item.differ.num / item.differ.of if item and item.differ.of else 0.0
+    return item.differ.num if item else 0
 
 
 def deciding(level: LevelResult) -> Comparison:
@@ -132,14 +132,15 @@ def describe_controls(item: Comparison, words: Words) -> str:
 
 def describe_limit(axis: AxisResult, level: LevelResult, words: Words) -> str:
     """Say, beside every zero, how small a share would have been seen."""
-    zeros = [item for item in level.comparisons.values() if item.outcome is not Outcome.ANSWER]
-    zeros = [item for item in zeros if item.differ.num == 0]
+    seen = [item for item in level.comparisons.values() if item.outcome is not Outcome.ANSWER]
+    zeros = [item for item in seen if item.differ.num == 0]
     if not zeros:
         return ""
     worst = max(zeros, key=lambda item: item.smallest_rate)
     number = min(item.differ.of for item in zeros)
     prompts = words.count("prompt", number)
-    what = words.name("change-of", worst.outcome) if axis.verdict in FOUND else words("effect")
+    is_partial = axis.verdict in FOUND or len(zeros) < len(seen)
+    what = words.name("change-of", worst.outcome) if is_partial else words("effect")
     return words("seen", what=what, prompts=prompts, share=words.percent(worst.smallest_rate))
 
 
@@ -147,6 +148,10 @@ def list_remarks(axis: AxisResult, level: LevelResult | None, words: Words) -> I
     """Say what a zero means, why, from where on, only for whom, and what else was noticed."""
     if level is not None and (limit := describe_limit(axis, level, words)):
         yield limit
+    # Other seeds draw otherwise: that is no difference to explain.
+    is_calm = axis.verdict is Verdict.NO_EFFECT and axis.key != "seed"
+    if level is not None and is_calm and deciding(level).differ.num:
+        yield words("no-more")
     if axis.reason or (level and level.reason):
         yield words.sentence(axis.reason or (level.reason if level else ""))
     if axis.threshold is not None:

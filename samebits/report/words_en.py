@@ -117,6 +117,7 @@ ENGLISH: dict[str, str] = {**AXES_EN, **COMPARE_EN} | {
     "seen": "no {what} seen up to {prompts}; a cause that hits more than {share} of prompts would "
     "have been seen (95\N{NO-BREAK SPACE}%)",
     "threshold": "no effect at {without}, an effect at {smallest}",
+    "no-more": "differs no more than its controls do",
     "threshold-first": "an effect from the smallest level on: {smallest}",
     "only-if": "only if: {what}",
     "level-untested": "{level} not tested: {reason}",
@@ -167,7 +168,7 @@ ENGLISH: dict[str, str] = {**AXES_EN, **COMPARE_EN} | {
     "unique.number": "Different outputs",
     "unique.prompts": "Prompts",
     "survival": "First divergence",
-    "survival.none": "No axis was found to change tokens, so there is no divergence to place.",
+    "survival.none": "Nothing to place: no axis changes tokens, or the target reports texts only.",
     "survival.read": "Share of pairs that still agree after so many tokens (Kaplan-Meier), for "
     "each axis with an effect.",
     "survival.what": "{axis}: {pairs}; {last} still agree at the end.",

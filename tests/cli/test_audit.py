@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from samebits.audit.axes import AXES
 from samebits.audit.record_reader import read_record
+from samebits.cli.audit import AXES_HELP
 from samebits.cli.audit import audit as audit_verb
 from samebits.cli.audit_target import BESIDES, OPTIONS
 from tests.cli.command import CODE, Ended, assert_refused, call, make_environment
@@ -209,6 +211,32 @@ def test_an_interrupted_audit_keeps_what_it_saw(tmp_path: Path) -> None:
     record = read_record(out)
     assert record.ends[-1].why == "interrupted"
     assert len(record.observations) > 0
+
+
+def test_help_names_every_axis() -> None:
+    assert AXES_HELP.split(",") == [axis.key for axis in AXES]
+
+
+def test_few_prompts_are_warned_of_and_suffice_for_a_record(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    few = tmp_path / "few.txt"
+    few.write_text("one\ntwo\n")
+    warned = audit(capsys, QUIET, tmp_path / "a", "--prompts", str(few), "--dry-run")
+    assert "fewer than 11 prompts cannot rule out an effect on 25% of them" in warned.err
+    assert "target: stub" in warned.err
+    record = ("audit", QUIET, "--record", "--prompts", str(few), "--out", str(tmp_path / "b"))
+    assert call(capsys, *record).code == 0
+
+
+def test_a_file_whose_ending_says_no_format_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    audit(capsys, QUIET, tmp_path / "a")
+    page = tmp_path / "page.pdf"
+    refused = call(capsys, "report", str(tmp_path / "a"), "--out", str(page))
+    assert_refused(refused, ".html", "page.pdf", "--format")
+    assert not page.exists()
 
 
 def test_help_and_reports_load_no_torch_and_no_engine() -> None:
