@@ -1,0 +1,4 @@
+"""Remedies for engines that we did not write: seeds, flags, shapes, precision, a guard for near-ties.
+
+Imports without PyTorch; what needs it says which extra to install.
+"""
