@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from samebits.audit.targets.hf_generate import Batch, Reader
+from samebits.audit.targets.hf_generate import Batch
 from samebits.audit.targets.hf_rows import Ids
 from samebits.audit.targets.hf_trace import Trace, watch
 
@@ -49,7 +49,7 @@ def read_in_float64(model: Any, ids: Ids) -> Trace | None:
     batch = Batch(rows=(ids,), position=0, padding=0, pad_id=0, passes=(len(ids),), kv_cache=False)
     trace = Trace(row=0, num_rows=1, is_whole=True)
     with watch(wide, trace), Widen():
-        Reader(wide, batch).read_prompt()
+        batch.open(wide).read_prompt()
     return trace
 
 

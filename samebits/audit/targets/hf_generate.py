@@ -1,23 +1,22 @@
-"""A loop over a model's forward, which hands out the raw logits of every step.
+"""An audit's batch, step by step: the raw logits of the observed row, and tokens for all rows.
 
-Reads the prompt as transformers' generate does (a dynamic cache, logits of the last position), or
-in the parts, with the padding or without the cache that a call asks for. Runs in the worker only.
+The loop over the model's forward is samebits.remedies.reader's; here stand the parts, the padding
+and the cache that a call asks for. Runs in the worker only.
 """
 
 import hashlib
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
 from samebits.audit.condition import Call
 from samebits.audit.observation import STEP_DIGITS
 from samebits.audit.targets.hf_rows import cut
 from samebits.errors import UnsupportedInput
+from samebits.remedies.reader import Layout, Reader
 
 Choose = Callable[[Tensor], Tensor]
 """Logits (B, V) to token ids (B,)."""
@@ -49,6 +48,17 @@ class Batch:
             kv_cache=call.kv_cache,
         )
 
+    def open(self, model: Any) -> Reader:
+        """Give a reader that has read nothing yet."""
+        layout = Layout(
+            rows=self.rows,
+            length=self.padding + len(self.rows[0]),
+            pad_id=self.pad_id,
+            passes=self.passes,
+            kv_cache=self.kv_cache,
+        )
+        return Reader(model, layout)
+
 
 class Step(NamedTuple):
     """One step of a batch."""
@@ -59,66 +69,7 @@ class Step(NamedTuple):
     """(B,), chosen."""
 
 
-class Reader:
-    """A batch on its way through a model, pass by pass.
-
-    Attributes:
-        ids: (B, T) fed so far, padding included.
-    """
-
-    def __init__(self, model: Any, batch: Batch) -> None:
-        self.model = model
-        self.batch = batch
-        self.ids = torch.zeros((len(batch.rows), 0), dtype=torch.long)
-        self.options = list_options(model)
-        # The configuration tells the cache which layers have a sliding window.
-        self.cache = DynamicCache(config=model.config) if batch.kv_cache else None
-
-    def read_prompt(self) -> Tensor:
-        """Feed the prompt; (B, V), the logits after it."""
-        whole = torch.tensor(self.batch.rows)
-        whole = torch.nn.functional.pad(whole, (self.batch.padding, 0), value=self.batch.pad_id)
-        return [self.feed(part) for part in torch.split(whole, list(self.batch.passes), dim=1)][-1]
-
-    def feed(self, ids: Tensor, keep: int = 1) -> Tensor:
-        """Feed tokens (B, t); (B, V), the logits of the last, or (B, keep, V) of the last ones."""
-        self.ids = torch.cat((self.ids, ids), dim=1)
-        fed = self.ids if self.cache is None else ids
-        limit = {"logits_to_keep": keep} if "logits_to_keep" in self.options else {}
-        cache = {} if self.cache is None else {self.options["cache"]: self.cache}
-        output = self.model(
-            input_ids=fed,
-            attention_mask=self.make_mask(),
-            position_ids=self.make_positions(fed.shape[1]),
-            use_cache=self.cache is not None,
-            **cache,
-            **limit,
-        )
-        logits: Tensor = output.logits[:, -keep:]
-        return logits[:, 0] if keep == 1 else logits
-
-    def make_mask(self) -> Tensor | None:
-        """Make a mask (B, T) that hides the padding; None without padding."""
-        if not self.batch.padding:
-            return None
-        mask = torch.ones_like(self.ids)
-        mask[:, : self.batch.padding] = 0
-        return mask
-
-    def make_positions(self, count: int) -> Tensor:
-        """Number the last `count` tokens (B, count); the first after the padding is 0."""
-        places = torch.arange(self.ids.shape[1] - count, self.ids.shape[1])
-        positions = (places - self.batch.padding).clamp(min=0)
-        return positions.expand(len(self.batch.rows), -1)
-
-
-def list_options(model: Any) -> dict[str, str]:
-    """List the arguments of a model's forward, with the name it has for a cache."""
-    names = {name: name for name in inspect.signature(type(model).forward).parameters}
-    return names | {"cache": names.get("cache", "past_key_values")}
-
-
-def generate(reader: Reader, choose: Choose, max_tokens: int) -> Iterator[Step]:
+def generate(reader: Reader, position: int, choose: Choose, max_tokens: int) -> Iterator[Step]:
     """Read the prompt and make tokens, as far as the steps are taken.
 
     Raises:
@@ -129,7 +80,7 @@ def generate(reader: Reader, choose: Choose, max_tokens: int) -> Iterator[Step]:
         if bool(logits.isnan().any()):
             raise UnsupportedInput(expected="logits that are numbers", found="NaN")
         tokens = choose(logits)
-        yield Step(logits[reader.batch.position], tokens)
+        yield Step(logits[position], tokens)
         if count < max_tokens:
             logits = reader.feed(tokens[:, None])
 

@@ -16,7 +16,7 @@ from samebits.audit.condition import Condition, Process
 from samebits.audit.probe import NearTie, Operands, Place, Probe
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.targets.hf_float64 import read_in_float64
-from samebits.audit.targets.hf_generate import Batch, Reader, generate, make_choose
+from samebits.audit.targets.hf_generate import Batch, generate, make_choose
 from samebits.audit.targets.hf_load import load_model
 from samebits.audit.targets.hf_rows import Ids
 from samebits.audit.targets.hf_session import HfSession
@@ -28,6 +28,7 @@ from samebits.audit.targets.hf_trace import (
     measure_error,
     watch,
 )
+from samebits.remedies.reader import Reader
 
 PROBE_TOKENS = 32
 """Steps within which bits are expected to part."""
@@ -48,7 +49,7 @@ class Arm:
         before = self.model.config._attn_implementation
         self.model.set_attn_implementation(self.attention)
         try:
-            yield Reader(self.model, self.batch)
+            yield self.batch.open(self.model)
         finally:
             self.model.set_attn_implementation(before)
 
@@ -112,7 +113,9 @@ def run(arm: Arm, stop_ids: frozenset[int]) -> Run:
     tokens: list[int] = []
     logits: list[Tensor] = []
     with arm.reader() as reader:
-        for step in generate(reader, make_choose(arm.condition.call), PROBE_TOKENS):
+        for step in generate(
+            reader, arm.batch.position, make_choose(arm.condition.call), PROBE_TOKENS
+        ):
             tokens.append(int(step.tokens[arm.batch.position]))
             logits.append(step.logits)
             if tokens[-1] in stop_ids:
@@ -132,7 +135,7 @@ def trace(arm: Arm, num_steps: int) -> Trace:
     batch = arm.batch
     seen = Trace(row=batch.position, num_rows=len(batch.rows), is_whole=not batch.kv_cache)
     with arm.reader() as reader, watch(arm.model, seen):
-        for _ in generate(reader, make_choose(arm.condition.call), num_steps):
+        for _ in generate(reader, arm.batch.position, make_choose(arm.condition.call), num_steps):
             pass
     return seen
 

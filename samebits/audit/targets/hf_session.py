@@ -19,7 +19,6 @@ from samebits.audit.target import Ask, TargetFacts
 from samebits.audit.targets.hf import HfSettings
 from samebits.audit.targets.hf_generate import (
     Batch,
-    Reader,
     Step,
     digest_bits,
     generate,
@@ -182,10 +181,10 @@ class HfSession:
     def generate(self, batch: Batch, ask: Ask) -> dict[str, Any]:
         """Make tokens until the observed row, or all rows if n asks for them, have ended."""
         call, seen = ask.call, Seen()
-        reader = Reader(self.loaded.model, batch)
+        reader = batch.open(self.loaded.model)
         rows: list[list[int]] = [[] for _ in batch.rows]
         wanted = set(range(len(rows)) if call.n > 1 else (batch.position,))
-        for step in generate(reader, make_choose(call), ask.max_tokens):
+        for step in generate(reader, batch.position, make_choose(call), ask.max_tokens):
             if batch.position in wanted:
                 seen.add(step.logits, int(step.tokens[batch.position]))
             wanted -= self.extend(rows, step, wanted)
@@ -212,11 +211,8 @@ class HfSession:
         seen, ids = Seen(), batch.rows[batch.position]
         if len(ids) < 2:
             raise UnsupportedInput(expected="two tokens to score", found="one")
-        reader = Reader(self.loaded.model, batch)
-        whole = torch.nn.functional.pad(
-            torch.tensor(batch.rows), (batch.padding, 0), value=batch.pad_id
-        )
-        logits = reader.feed(whole, keep=len(ids))[batch.position]
+        reader = batch.open(self.loaded.model)
+        logits = reader.feed(reader.pad(), keep=len(ids))[batch.position]
         for row, token in zip(logits, ids[1:], strict=False):
             seen.add(row, token)
         return seen.fields()
