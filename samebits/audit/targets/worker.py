@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
@@ -55,14 +55,24 @@ HOSTS = {
 }
 
 
-@contextmanager
 def open_worker(
     kind: str, settings: Mapping[str, Any], process: Process, variables: Mapping[str, str]
+) -> AbstractContextManager["WorkerSession"]:
+    """Start a process and open a session of a kind in it; arguments as for `open_hosted`.
+
+    Args:
+        kind: Names one of `HOSTS`.
+    """
+    return open_hosted(HOSTS[kind], settings, process, variables)
+
+
+@contextmanager
+def open_hosted(
+    host: Host, settings: Mapping[str, Any], process: Process, variables: Mapping[str, str]
 ) -> Iterator["WorkerSession"]:
     """Start a process and open a session in it.
 
     Args:
-        kind: Names one of `HOSTS`.
         settings: Plain values for the session.
         process: What acts at the start; its variables are set over the others.
         variables: The environment of the process, whole.
@@ -72,7 +82,7 @@ def open_worker(
     """
     worker = start(dict(variables) | dict(process.variables))
     with closing(worker):
-        yield WorkerSession(worker, open_host(worker, HOSTS[kind], settings, process))
+        yield WorkerSession(worker, open_host(worker, host, settings, process))
 
 
 def open_host(
