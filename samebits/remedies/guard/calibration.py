@@ -1,0 +1,80 @@
+"""Where an epsilon comes from: how far conditions were seen to move the logits.
+
+A measurement, not a proof: an unseen prompt, condition or machine may move them further.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import ConfigError, UnsupportedInput
+from samebits.remedies.guard.candidates import Logits, widen
+
+SAFETY = 1.25
+"""The largest of n exchangeable drifts is exceeded by the next with probability 1/(n + 1); the
+factor is room for that, and for prompts unlike the measured ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """A measured bound of the drift.
+
+    Raises:
+        ConfigError: A delta below 0 or not finite, no steps, a factor below 1.
+    """
+
+    delta: float
+    """Largest drift seen, in nats (`measure_drift`)."""
+    steps: int
+    """Comparisons it is the largest of."""
+    source: str
+    """What was compared with what."""
+    safety: float = SAFETY
+    """Epsilon is 2 · delta · safety."""
+    conditions: tuple[str, ...] = ()
+    """Under which steps were run."""
+    quantiles: tuple[tuple[float, float], ...] = ()
+    """(share, drift) of the steps; ascending."""
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.delta) and self.delta >= 0):
+            raise ConfigError(expected="a drift, finite and at least 0", found=str(self.delta))
+        if self.steps < 1:
+            raise ConfigError(expected="a drift over 1 step or more", found=str(self.steps))
+        if not (np.isfinite(self.safety) and self.safety >= 1):
+            raise ConfigError(expected="a safety factor of at least 1", found=str(self.safety))
+
+    @property
+    def epsilon(self) -> float:
+        """The distance within which tokens are too close to call, in nats."""
+        return 2 * self.delta * self.safety
+
+    def value(self) -> dict[str, Any]:
+        """Give all of it as plain values."""
+        return asdict(self) | {"epsilon": self.epsilon}
+
+    def __str__(self) -> str:
+        return (
+            f"2 × {self.delta:.4g} × {self.safety:g}, the largest drift seen in {self.steps} steps"
+            f" ({self.source}); measured, not proven"
+        )
+
+
+def measure_drift(logits: Logits, canonical: Logits) -> float:
+    """Measure how far logits lie from the canonical ones, but for a shift of them all, in nats.
+
+    Half the distance from the lowest to the highest difference: the least delta such that all
+    logits lie within delta of the canonical ones after the best common shift. A common shift moves
+    no gap, hence no decision.
+
+    Args:
+        logits, canonical: (V,), at equal ids.
+    Raises:
+        UnsupportedInput: Two lengths, or as for `candidates`.
+    """
+    if logits.shape != canonical.shape:
+        raise UnsupportedInput(
+            expected="two rows over one vocabulary", found=f"{logits.shape}, {canonical.shape}"
+        )
+    return float(np.ptp(widen(logits) - widen(canonical))) / 2
