@@ -69,9 +69,13 @@ def check_variables(process: Process) -> None:
         )
 
 
-def load_audited(settings: EngineSettings, process: Process) -> Engine:
+def load_audited(
+    settings: EngineSettings, process: Process, kv_tokens: int = LEAST_KV_TOKENS
+) -> Engine:
     """Load the engine of a process.
 
+    Args:
+        kv_tokens: Size of its pool.
     Raises:
         ConfigError, ModelFileError: As for `open_session`.
     """
@@ -85,7 +89,7 @@ def load_audited(settings: EngineSettings, process: Process) -> Engine:
         threads=settings.threads if process.threads is None else process.threads,
         kernels="portable" if is_portable else settings.kernels,
         max_isa=settings.max_isa,
-        kv_tokens=LEAST_KV_TOKENS,
+        kv_tokens=kv_tokens,
     )
     if process.isa and not is_portable:
         swap_level(engine, process.isa)

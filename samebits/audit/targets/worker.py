@@ -233,6 +233,12 @@ class WorkerSession:
         """What the worker's session found on opening."""
         return self.found
 
+    def read_facts(self) -> TargetFacts:
+        """Ask for the facts anew: counts among what is in force go on."""
+        reply = self.worker.request(do="facts")
+        facts: TargetFacts = read_typed(TargetFacts, reply["facts"], "facts")
+        return facts
+
     def ask(self, ask: Ask) -> Iterator[Answer]:
         """Answer each prompt in order; a new ask gives up the rest of the one before."""
         self.num_asks = own = self.num_asks + 1

@@ -77,12 +77,13 @@ class Server:
             return {"error": write_error(TargetError(expected="an answer", found=found))}
 
     def do(self, verb: str, request: Line) -> Line:
-        """Carry out open, ask, next or probe."""
+        """Carry out open, facts, ask, next or probe."""
         if verb == "open":
             self.session = open_host(request)
-            return {"facts": plain_value(self.session.facts)}
         if self.session is None:
             raise TargetError(expected="an open session", found=verb)
+        if verb in ("open", "facts"):
+            return {"facts": plain_value(self.session.facts)}
         if verb == "probe":
             return {"probe": look(self.session, request)}
         if verb == "ask":
