@@ -50,6 +50,10 @@ BLAS_CORES = choose(
     "armv8sve armv9sme cortexa53 cortexa55 cortexa57 cortexa72 cortexa73 cortexa76 cortexx1 "
     "neoversen1 neoversen2 neoversev1 thunderx thunderx2t99 vortex vortexm4"
 )
+XLA_FLAG = (
+    r"--xla_(gpu_(deterministic_ops|exclude_nondeterministic_ops|autotune_level)"
+    r"|allow_excess_precision|cpu_max_isa)(=[a-z0-9_]{1,12})?"
+)
 ATTENTIONS = choose(
     "flash_attn flashinfer torch_sdpa xformers triton_attn flex_attention tree_attn cpu_attn "
     "rocm_flash flashmla triton_mla cutlass_mla"
@@ -84,7 +88,11 @@ TABLE = (
         KERNELS,
         FLAG,
         "NVIDIA_TF32_OVERRIDE TORCH_ALLOW_TF32_CUBLAS_OVERRIDE TORCH_COMPILE_DISABLE "
-        "TORCHDYNAMO_DISABLE TORCHINDUCTOR_MAX_AUTOTUNE TORCHINDUCTOR_FREEZING "
+        "TORCHDYNAMO_DISABLE TORCHINDUCTOR_MAX_AUTOTUNE TORCHINDUCTOR_MAX_AUTOTUNE_GEMM "
+        "TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE TORCHINDUCTOR_FREEZING TORCHINDUCTOR_DETERMINISTIC "
+        "TORCHINDUCTOR_BATCH_INVARIANT FORCE_DETERMINISTIC FORCE_ATTENTION_KERNEL_DETERMINISTIC "
+        "FORCE_ALL_REDUCE_DETERMINISTIC FORCE_MOE_KERNEL_DETERMINISTIC "
+        "TRTLLM_MOE_DISABLE_FINALIZE_FUSION VLLM_CPU_ATTN_SPLIT_KV VLLM_ENABLE_V1_MULTIPROCESSING "
         "TORCH_BLAS_PREFER_CUBLASLT PYTORCH_JIT VLLM_BATCH_INVARIANT VLLM_CPU_SGL_KERNEL "
         "VLLM_CPU_MOE_PREPACK VLLM_USE_V1 VLLM_USE_FLASHINFER_SAMPLER VLLM_USE_DEEP_GEMM "
         "FLASH_ATTENTION_DETERMINISTIC NVTE_ALLOW_NONDETERMINISTIC_ALGO TF_DETERMINISTIC_OPS "
@@ -96,7 +104,12 @@ TABLE = (
         "default|fastest|highest|high|float32|tensorfloat32|bfloat16(_3x)?",
         "JAX_DEFAULT_MATMUL_PRECISION",
     ),
+    (KERNELS, "highest|high|medium", "VLLM_FLOAT32_MATMUL_PRECISION"),
     (KERNELS, ATTENTIONS, "VLLM_ATTENTION_BACKEND"),
+    (KERNELS, f"{XLA_FLAG}( {XLA_FLAG}){{0,7}}", "XLA_FLAGS"),
+    (KERNELS, f"{FLAG}|auto|enabled|disabled", "LLAMA_ARG_FLASH_ATTN LLAMA_ARG_CACHE_PROMPT"),
+    (SPLITS, r"-?\d{1,9}", "LLAMA_ARG_N_PARALLEL LLAMA_ARG_THREADS"),
+    (KERNELS, r"-?\d{1,9}", "LLAMA_ARG_CACHE_RAM LLAMA_ARG_CACHE_REUSE"),
     (KERNELS, "ring|tree|collnetdirect|collnetchain|nvls|nvlstree|pat", "NCCL_ALGO"),
     (KERNELS, r"\^?(ll|ll128|simple)(,(ll|ll128|simple)){0,2}", "NCCL_PROTO"),
     ("", r"random|\d{1,10}", "PYTHONHASHSEED"),

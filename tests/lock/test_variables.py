@@ -25,6 +25,9 @@ REAL = {
     "VLLM_CPU_KVCACHE_SPACE": "40",
     "NCCL_PROTO": "^LL128",
     "MKL_DOMAIN_NUM_THREADS": "MKL_BLAS=2",
+    "XLA_FLAGS": "--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0",
+    "LLAMA_ARG_THREADS": "-1",
+    "LLAMA_ARG_FLASH_ATTN": "auto",
 }
 
 
