@@ -1,9 +1,10 @@
 """The words of reports in English. words_zh.py has the same keys."""
 
+from samebits.report.advice_words_en import ADVICE_EN
 from samebits.report.axes_en import AXES_EN
 from samebits.report.compare_words_en import COMPARE_EN
 
-ENGLISH: dict[str, str] = {**AXES_EN, **COMPARE_EN} | {
+ENGLISH: dict[str, str] = {**ADVICE_EN, **AXES_EN, **COMPARE_EN} | {
     "lang": "en",
     "title": "Audit of {target}",
     "comma": ", ",

@@ -1,9 +1,10 @@
 """The words of reports in Chinese. words_en.py has the same keys."""
 
+from samebits.report.advice_words_zh import ADVICE_ZH
 from samebits.report.axes_zh import AXES_ZH
 from samebits.report.compare_words_zh import COMPARE_ZH
 
-CHINESE: dict[str, str] = {**AXES_ZH, **COMPARE_ZH} | {
+CHINESE: dict[str, str] = {**ADVICE_ZH, **AXES_ZH, **COMPARE_ZH} | {
     "lang": "zh-CN",
     "title": "审计报告：{target}",
     "comma": "、",
