@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         SamebitsError,
         UnsupportedInput,
     )
+    from samebits.remedies.seeds import seed_everything, seeded
 
     __version__: str
 
@@ -29,6 +30,8 @@ __all__ = [
     "SamplingParams",
     "UnsupportedInput",
     "__version__",
+    "seed_everything",
+    "seeded",
 ]
 
 _HOMES = {
@@ -40,6 +43,8 @@ _HOMES = {
     "SamebitsError": "samebits.errors",
     "SamplingParams": "samebits.engine",
     "UnsupportedInput": "samebits.errors",
+    "seed_everything": "samebits.remedies.seeds",
+    "seeded": "samebits.remedies.seeds",
 }
 
 

@@ -56,8 +56,10 @@ SEED_NAMES = (
         engine="sglang",
         place="request",
         name="sampling_seed",
-        remark="read with --enable-deterministic-inference",
-        source="https://docs.sglang.io/basic_usage/sampling_params.html",
+        remark="in sampling_params of /generate, with --enable-deterministic-inference; seed on "
+        "the OpenAI endpoints was reported to do nothing (sgl-project/sglang issue 15481)",
+        source="https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/sampling/"
+        "sampling_params.py",
     ),
     SeedName(
         engine="sglang",

@@ -18,6 +18,9 @@ def signature_lines(name: str, value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield f"{name}: str"
         return
+    if inspect.isfunction(value):
+        yield f"{name}{parameters_of(value)}"
+        return
     assert isinstance(value, type)
     bases = ", ".join(base.__name__ for base in value.__bases__)
     yield f"class {name}({bases}): {parameters_of(value)}"
