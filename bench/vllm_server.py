@@ -89,13 +89,27 @@ def make_model(folder: Path, model: Path, dtype: str) -> Path:
     return target
 
 
-def start(programs: Path, model: Path, dtype: str, port: int) -> subprocess.Popen[bytes]:
-    """Start the server in a group of its own, so that its workers end with it."""
+def start(
+    programs: Path,
+    model: Path,
+    dtype: str,
+    port: int,
+    *,
+    options: Sequence[str] = (),
+    python_path: str = "",
+) -> subprocess.Popen[bytes]:
+    """Start the server in a group of its own, so that its workers end with it.
+
+    Args:
+        options: More of vLLM's. python_path: Where Python also looks for packages.
+    """
     command = [str(programs / "vllm"), "serve", str(model), "--served-model-name", MODEL_NAME]
     command += ["--dtype", dtype, "--enforce-eager", "--max-model-len", str(CONTEXT_TOKENS)]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
+    command += ["--host", "127.0.0.1", "--port", str(port), *options]
     print("+", *command, file=sys.stderr, flush=True)
     variables = {**os.environ, **SETTINGS, "PATH": f"{programs}:{os.environ.get('PATH', '')}"}
+    if python_path:
+        variables["PYTHONPATH"] = python_path
     return subprocess.Popen(command, env=variables, stdout=sys.stderr, start_new_session=True)
 
 
