@@ -109,6 +109,22 @@ class Bench:
         pip = [str(self.programs / "python"), "-m", "pip", "install", "--no-deps", "--target"]
         run([*pip, str(self.guard), str(ROOT), "rfc8785", "threadpoolctl"])
 
+    def test_interface(self) -> None:
+        """Run the tests that hold the guard against vLLM's own classes."""
+        tools = self.folder / "tools"
+        python = str(self.programs / "python")
+        if not tools.exists():
+            pip = [python, "-m", "pip", "install", "--target", str(tools)]
+            run([*pip, "pytest", "hypothesis", "pytest-timeout"])
+        path = os.pathsep.join(map(str, (self.guard, ROOT, tools)))
+        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        # vLLM's imports warn of this and that.
+        command += ["-o", "filterwarnings=default", str(ROOT / "tests/remedies/test_vllm_guard.py")]
+        variables = {**os.environ, **VARIABLES, "PYTHONPATH": path}
+        done = subprocess.run(command, env=variables, cwd=ROOT, stdout=sys.stderr, check=False)
+        if done.returncode:
+            raise SystemExit("expected the guard's tests to pass with vLLM; they failed")
+
     @property
     def guard(self) -> Path:
         """Where the guard is installed."""
@@ -342,6 +358,7 @@ def main() -> None:
     programs = set_up(folder)
     bench = Bench(folder, make_model(folder, args.model, "bfloat16"), programs)
     bench.install_guard()
+    bench.test_interface()
     found = {name: measure(bench, name) for name in args.settings.split(",")}
     first = next(iter(found.values()))
     asked = ask_for("escalate", min(first.epsilons["need"], WIDEST))

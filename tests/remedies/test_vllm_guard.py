@@ -585,6 +585,69 @@ def test_both_loaders_of_vllm_take_the_plugin() -> None:
         assert cls.vllm_version.startswith("0.32.")
 
 
+@has_vllm
+@pytest.mark.parametrize("seed", range(8))
+def test_vllms_own_batch_and_sampler_give_each_request_its_own_decision(seed: int) -> None:
+    batch, sampler, make_request = open_batch()
+    rng = np.random.default_rng(seed)
+    requests: dict[str, Any] = {}
+    for step in range(40):
+        for name in list(requests):
+            if rng.random() < 0.2:
+                batch.remove_request(name)
+                del requests[name]
+        while len(requests) < 6 and rng.random() < 0.6:
+            name = f"{step}-{len(requests)}-{rng.integers(10**9)}"
+            requests[name] = make_request(name, (None, LOWEST, PRIORITY)[rng.integers(3)])
+            batch.add_request(requests[name])
+        batch.condense()
+        if len(requests) > 1 and rng.random() < 0.5:
+            batch.swap_states(*rng.choice(len(requests), 2, replace=False).tolist())
+        batch.refresh_metadata()
+        if not requests:
+            continue
+        logits = torch.stack([make_row(t5=1.0, t9=1.1, t20=1.2)] * len(requests))
+        output = sampler(logits=logits, sampling_metadata=batch.sampling_metadata)
+        tokens = output.sampled_token_ids[:, 0].tolist()
+        for name, token in zip(batch.req_ids, tokens, strict=True):
+            asked = requests[name].sampling_params.extra_args
+            assert token == (20 if asked is None else 9 if asked is PRIORITY else 5)
+            requests[name].output_token_ids.append(token)
+
+
+def open_batch() -> tuple[Any, Any, Any]:
+    """Open a batch of vLLM's with the guard in it, its sampler, and what makes requests."""
+    import vllm
+    from vllm.v1.sample.logits_processor import LogitsProcessors
+    from vllm.v1.sample.sampler import Sampler
+    from vllm.v1.worker.gpu_input_batch import CachedRequestState, InputBatch
+
+    batch = InputBatch(
+        max_num_reqs=6,
+        max_model_len=64,
+        max_num_batched_tokens=64,
+        device=torch.device("cpu"),
+        vocab_size=VOCAB,
+        block_sizes=[16],
+        max_num_blocks_per_req=[4],
+        logitsprocs=LogitsProcessors([Version32(make_config(), "cpu", False)]),
+    )
+
+    def make_request(name: str, asked: dict[str, Any] | None) -> Any:
+        return CachedRequestState(
+            req_id=name,
+            prompt_token_ids=[1, 2, 3],
+            mm_features=[],
+            sampling_params=vllm.SamplingParams(temperature=0, extra_args=asked),
+            generator=None,
+            block_ids=([0],),
+            num_computed_tokens=0,
+            output_token_ids=[],
+        )
+
+    return batch, Sampler(), make_request
+
+
 # Our engine as the judge.
 
 
