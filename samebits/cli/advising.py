@@ -1,0 +1,259 @@
+"""What `samebits advise` does: make or resume a record, run the ladder, print what came out."""
+
+import shlex
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from samebits.advise.bench import HfBench, ServerBench
+from samebits.advise.ladder import choose_rungs
+from samebits.advise.record import AdviceRecord, read_advice, write_advice
+from samebits.advise.run import Bench, Options, Told, run_ladder
+from samebits.advise.weigh import weigh
+from samebits.audit.prompts import PromptSet, load_built_in, load_prompts_file
+from samebits.audit.targets.hf import HfSettings, check_folder
+from samebits.cli.audit_target import TargetAsk, find_kind, make_target
+from samebits.cli.environment import read_variables
+from samebits.cli.names import FormatName
+from samebits.cli.output_file import check_writable, write_atomically
+from samebits.cli.progress import show_progress
+from samebits.cli.reporting import put_report
+from samebits.errors import ConfigError
+from samebits.lock.capture import capture_machine
+from samebits.report.advice_document import make_advice
+from samebits.report.advice_json import advice_json
+
+EXIT_NONE_WILL_DO = 1
+EXIT_CANNOT_TELL = 3
+EXIT_INTERRUPTED = 130
+LARGEST_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdviseAsk:
+    """What the user wants of an advice."""
+
+    target: str
+    prompts: Path | None
+    strategies: str | None
+    batches: str
+    max_tokens: int
+    need: str
+    rate: float
+    dtype: str | None
+    threads: int
+    model: str | None
+    key_variable: str
+    out: Path | None
+    resume: bool
+    html: Path | None
+    language: str
+    as_json: bool
+
+    def sizes(self) -> tuple[int, ...]:
+        """Read how many requests come at once.
+
+        Raises:
+            ConfigError: No numbers, or out of range.
+        """
+        parts = [part.strip() for part in self.batches.split(",")]
+        sizes = sorted({int(part) for part in parts if part.isdecimal()})
+        if not all(map(str.isdecimal, parts)) or not 2 <= sizes[0] <= sizes[-1] <= LARGEST_BATCH:
+            raise ConfigError(
+                expected=f"--batches of numbers from 2 to {LARGEST_BATCH}, with commas",
+                found=self.batches,
+            )
+        return tuple(sizes)
+
+    def keys(self) -> list[str] | None:
+        """Read which remedies are wanted; None: all."""
+        if self.strategies is None:
+            return None
+        return [key.strip() for key in self.strategies.split(",")]
+
+
+def run(ask: AdviseAsk) -> None:
+    """Try, weigh and print; the exit code says whether something will do.
+
+    Raises:
+        SamebitsError: Nothing could be tried; what was tried before is in the record.
+    """
+    check(ask)
+    out = ask.out or find_name()
+    past = read_advice(out.read_bytes(), str(out)) if ask.resume else None
+    options = make_options(ask, past)
+    record = past or begin(ask, options)
+    if past is not None:
+        check_same(past, begin(ask, options), out)
+    bench = make_bench(ask, options)
+    try:
+        record = carry_out(options, bench, record, out)
+    except KeyboardInterrupt:
+        print(
+            f"interrupted; {out} holds what was tried; --resume --out {out} goes on",
+            file=sys.stderr,
+        )
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    print(f"record: {out}", file=sys.stderr)
+    raise typer.Exit(put(ask, record))
+
+
+def check(ask: AdviseAsk) -> None:
+    """Refuse what cannot be asked or written, before anything is tried.
+
+    Raises:
+        ConfigError: It is so.
+    """
+    if ask.resume and (ask.out is None or not ask.out.is_file()):
+        raise ConfigError(expected="--out RECORD that is there, with --resume", found=str(ask.out))
+    if not 0 < ask.rate < 1 or ask.max_tokens < 1 or ask.threads < 1:
+        raise ConfigError(
+            expected="a rate between 0 and 1, at least one token and one thread",
+            found=f"{ask.rate}, {ask.max_tokens} and {ask.threads}",
+        )
+    for path, option in ((ask.out, "--out"), (ask.html, "--html")):
+        if path is not None:
+            check_writable(path, option)
+    if ask.out is not None and ask.out.exists() and not ask.resume:
+        raise ConfigError(
+            expected="a new file for the record",
+            found=f"{ask.out}, which exists",
+            remedy="Add --resume to go on with it, or name another file.",
+        )
+
+
+def find_name() -> Path:
+    """Find a name for a new record: advice-1.json, advice-2.json and so on."""
+    names = (Path(f"advice-{number}.json") for number in count(1))
+    path = next(path for path in names if not path.exists())
+    check_writable(path, "--out")
+    return path
+
+
+def make_options(ask: AdviseAsk, past: AdviceRecord | None) -> Options:
+    """Resolve what is tried; prompts of a resumed run are those of its record."""
+    chosen = load_prompts_file(ask.prompts) if ask.prompts else load_built_in()
+    if past is not None:
+        chosen = PromptSet(past.prompts, chosen.companions)
+    return Options(
+        rungs=choose_rungs(ask.keys()),
+        prompts=chosen.prompts,
+        companions=chosen.companions,
+        batches=ask.sizes(),
+        max_tokens=ask.max_tokens,
+    )
+
+
+def begin(ask: AdviseAsk, options: Options) -> AdviceRecord:
+    """Make a record without trials."""
+    asked: dict[str, Any] = {
+        "batches": list(options.batches),
+        "max_tokens": options.max_tokens,
+        "rungs": [rung.key for rung in options.rungs],
+        "dtype": ask.dtype,
+        "threads": ask.threads,
+        "model": ask.model,
+        "command": spell_command(ask),
+    }
+    return AdviceRecord(
+        version=version("samebits"),
+        asked=asked,
+        target=ask.target,
+        machine=capture_machine(read_variables()),
+        prompts=options.prompts,
+    )
+
+
+def spell_command(ask: AdviseAsk) -> str:
+    """Spell the command that tries the same again."""
+    parts = ["samebits", "advise", ask.target, "--max-tokens", str(ask.max_tokens)]
+    parts += ["--batches", ask.batches, "--threads", str(ask.threads)]
+    given = (
+        ("--prompts", ask.prompts.name if ask.prompts else None),
+        ("--strategies", ask.strategies),
+        ("--dtype", ask.dtype),
+        ("--model", ask.model),
+    )
+    for option, value in given:
+        parts += [option, value] if value is not None else []
+    return shlex.join(parts)
+
+
+def check_same(past: AdviceRecord, now: AdviceRecord, out: Path) -> None:
+    """Refuse to go on with a record that was asked something else, or made elsewhere.
+
+    Raises:
+        ConfigError: Names what differs.
+    """
+    pairs = [("target", past.target, now.target), ("machine", past.machine, now.machine)]
+    pairs += [
+        (name, past.asked.get(name), now.asked.get(name))
+        for name in sorted(past.asked.keys() | now.asked.keys())
+        if name not in ("rungs", "command")
+    ]
+    for name, then, here in pairs:
+        if then != here:
+            raise ConfigError(
+                expected=f"{name} as in {out}",
+                found="another machine or other packages" if name == "machine" else repr(here),
+                remedy="Ask the same, or begin another record.",
+            )
+
+
+def make_bench(ask: AdviseAsk, options: Options) -> Bench:
+    """Build what remedies are tried on; nothing is opened yet.
+
+    Raises:
+        ConfigError: There is no such target, or it needs no advice.
+    """
+    kind = find_kind(ask.target)
+    if kind == "http":
+        target = TargetAsk(target=ask.target, model=ask.model, key_variable=ask.key_variable)
+        return ServerBench(target=make_target(target))
+    if kind != "hf":
+        raise ConfigError(
+            expected="hf:FOLDER or a server",
+            found=ask.target,
+            remedy="Our engine is one of the remedies; audit it by samebits audit.",
+        )
+    path = ask.target.partition(":")[2]
+    check_folder(path)
+    settings = HfSettings(path=path, name=ask.target, dtype=ask.dtype, threads=ask.threads)
+    texts = tuple(prompt.text for prompt in options.companions if prompt.text is not None)
+    return HfBench(settings=settings, variables=read_variables(), companions=texts)
+
+
+def carry_out(options: Options, bench: Bench, record: AdviceRecord, out: Path) -> AdviceRecord:
+    """Run the ladder with progress shown, and keep the record after each remedy."""
+    with show_progress("starting", has_clock=True) as show_share:
+
+        def tell(told: Told) -> None:
+            show_share(told.done / max(1, told.total), told.label)
+
+        def keep(record: AdviceRecord) -> None:
+            write_atomically(out, write_advice(record))
+
+        keep(record)
+        return run_ladder(options, bench, record, keep=keep, tell=tell)
+
+
+def put(ask: AdviseAsk, record: AdviceRecord) -> int:
+    """Print what a record says; give the exit code."""
+    found = weigh(record, need=ask.need, rate=ask.rate)
+    document = make_advice(found, ask.language)
+
+    def make_json() -> str:
+        return advice_json(found)
+
+    if ask.html is not None:
+        put_report(document, make_json, FormatName.HTML, ask.html)
+        print(f"report: {ask.html}", file=sys.stderr)
+    put_report(document, make_json, FormatName.JSON if ask.as_json else None, None)
+    if found.here.rung is None:
+        return EXIT_NONE_WILL_DO
+    return 0 if found.here.is_shown else EXIT_CANNOT_TELL
