@@ -5,15 +5,11 @@
 Uses the environment of bench.vllm_server (made where it is not there) and installs this repository
 beside it, in FOLDER/guard. Each setting runs in processes of its own: without the guard; with it to
 calibrate; with it to measure. Then a server is asked over HTTP. --write puts the tables into
-docs/vllm-guard.md. Takes 5 GB of memory and some 15 minutes a setting.
+docs/vllm-guard.md. Takes 5 GB of memory and some 20 minutes a setting; a job that was run before
+with the same inputs is not run again, unless its FOLDER/run-*.out is deleted.
 """
 
 import argparse
-import json
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,19 +23,12 @@ from bench.page import (
     write_between,
 )
 from bench.vllm_guard_http import ask_server
-from bench.vllm_server import SETTINGS as VARIABLES
-from bench.vllm_server import VLLM, make_model, run, set_up
-from bench.workload import MIXED_TEXT
-from samebits.audit.prompts import load_built_in
-from samebits.model.files import open_model
+from bench.vllm_guard_jobs import TOKENS, TOP, Bench, Pass, Run
+from bench.vllm_server import VLLM, make_model, set_up
 from samebits.remedies.guard import Calibration
 
 PAGE = ROOT / "docs" / "vllm-guard.md"
 BATCH = 16
-TOKENS = 24
-LONG_TOKENS, STRIDE, NUM_LONG = 260, 60, 28
-TOP = 20
-"""Logits of a step that are compared, the greatest of either side; vLLM gives no more."""
 EAGER = {"enforce_eager": True, "max_model_len": 512, "enable_prefix_caching": False}
 BFLOAT16 = {"dtype": "bfloat16", **EAGER}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -55,133 +44,8 @@ WIDEST = 10.0
 """At this epsilon every step fires: the oracle's tokens are forced, and its drift is reported."""
 
 
-Pass = tuple[int, dict[str, Any] | None]
-"""How many prompts at once, and what each asks of the guard."""
 GUARDS = (("escalate", "need"), ("escalate", "pair"), ("lowest", "pair"))
 """Action and epsilon of the guards that are compared."""
-
-
-class Run(NamedTuple):
-    """What one pass over the prompts came to."""
-
-    tokens: list[list[int]]
-    logits: list[list[dict[str, float]]]
-    elapsed_s: float
-    reports: list[dict[str, Any]]
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Tokens generated in a second, prompts included in the time."""
-        return sum(map(len, self.tokens)) / self.elapsed_s
-
-    def total(self, key: str) -> int:
-        """Add up what the guard counted."""
-        return sum(report[key] for report in self.reports)
-
-
-def make_prompts(model: Path) -> list[list[int]]:
-    """Give 64 prompts, chosen before any was run: all 36 short texts of an audit, and 28 long ones.
-
-    The long ones are 260 tokens each of mixed_text.txt, from every 60th token on. In this order
-    they make two batches of short ones, a mixed one and one of long ones.
-    """
-    tokenizer = open_model(model).tokenizer
-    built_in = load_built_in()
-    texts = [each.text or "" for each in (*built_in.prompts, *built_in.companions)]
-    mixed = tokenizer.encode(MIXED_TEXT.read_text(encoding="utf-8"))
-    starts = range(0, STRIDE * NUM_LONG, STRIDE)
-    short = [tokenizer.encode(text) for text in texts]
-    return [*short, *(mixed[start : start + LONG_TOKENS] for start in starts)]
-
-
-class Bench:
-    """Runs jobs in vLLM's environment."""
-
-    def __init__(self, folder: Path, model: Path, programs: Path) -> None:
-        self.folder = folder
-        self.model = model
-        self.programs = programs
-        self.prompts = make_prompts(model)
-
-    def install_guard(self) -> None:
-        """Build this repository into a folder of its own: the environment stays as it was."""
-        shutil.rmtree(self.guard, ignore_errors=True)
-        pip = [str(self.programs / "python"), "-m", "pip", "install", "--no-deps", "--target"]
-        run([*pip, str(self.guard), str(ROOT), "rfc8785", "threadpoolctl"])
-
-    def test_interface(self) -> None:
-        """Run the tests that hold the guard against vLLM's own classes."""
-        tools = self.folder / "tools"
-        python = str(self.programs / "python")
-        if not tools.exists():
-            pip = [python, "-m", "pip", "install", "--target", str(tools)]
-            run([*pip, "pytest", "hypothesis", "pytest-timeout"])
-        path = os.pathsep.join(map(str, (self.guard, ROOT, tools)))
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        # vLLM's imports warn of this and that.
-        command += ["-o", "filterwarnings=default", str(ROOT / "tests/remedies/test_vllm_guard.py")]
-        variables = {**os.environ, **VARIABLES, "PYTHONPATH": path}
-        done = subprocess.run(command, env=variables, cwd=ROOT, stdout=sys.stderr, check=False)
-        if done.returncode:
-            raise SystemExit("expected the guard's tests to pass with vLLM; they failed")
-
-    @property
-    def guard(self) -> Path:
-        """Where the guard is installed."""
-        return self.folder / "guard"
-
-    def run(
-        self,
-        name: str,
-        engine: Mapping[str, Any],
-        passes: Mapping[str, Pass],
-        *,
-        has_guard: bool,
-    ) -> dict[str, Run]:
-        """Run passes in a fresh process: batch size and the guard's arguments, by name."""
-        files = {
-            kind: self.folder / f"run-{name}.{kind}" for kind in ("job", "out", "log", "guard")
-        }
-        files["guard"].unlink(missing_ok=True)
-        files["job"].write_text(
-            json.dumps(self.make_job(engine, passes, files["guard"], has_guard))
-        )
-        path = [*([str(self.guard)] if has_guard else []), str(ROOT)]
-        variables = {**os.environ, **VARIABLES, "PYTHONPATH": os.pathsep.join(path)}
-        command = [str(self.programs / "python"), "-m", "bench.vllm_guard_worker"]
-        command += [str(files["job"]), str(files["out"])]
-        print("+", name, *passes, file=sys.stderr, flush=True)
-        with files["log"].open("w") as log:
-            done = subprocess.run(command, env=variables, stdout=log, stderr=log, check=False)
-        if done.returncode:
-            raise SystemExit(f"expected {name} to succeed; it failed, see {files['log']}")
-        return {key: Run(**value) for key, value in json.loads(files["out"].read_text()).items()}
-
-    def make_job(
-        self,
-        engine: Mapping[str, Any],
-        passes: Mapping[str, Pass],
-        report: Path,
-        has_guard: bool,
-    ) -> dict[str, Any]:
-        """Write down what bench.vllm_guard_worker reads."""
-        extra = {"additional_config": {"samebits": {"report": str(report)}}} if has_guard else {}
-        return {
-            "model": str(self.model),
-            "prompts": self.prompts,
-            "tokens": TOKENS,
-            "report": str(report),
-            "engine": {**engine, **extra, "logprobs_mode": "raw_logits"},
-            "passes": [
-                {"name": name, "batch": batch, "extra": asked, "logprobs": find_top(name)}
-                for name, (batch, asked) in passes.items()
-            ],
-        }
-
-
-def find_top(name: str) -> int | None:
-    """Ask for logits where they are compared; timed passes go without."""
-    return TOP if name.startswith("logits") else None
 
 
 def differing(one: Run, other: Run) -> int:
