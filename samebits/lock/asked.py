@@ -1,0 +1,92 @@
+"""What was asked of libraries, held against what is in force after they have computed.
+
+A setting that a library ignores leaves no other trace (USER-CASES D2).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from samebits.lock.compare import KERNELS, SPLITS, Difference, Severity
+from samebits.lock.contents import Lock
+from samebits.lock.facts import ThreadPool
+
+READERS: Mapping[str, tuple[str, ...]] = {
+    "openmp": ("OMP_NUM_THREADS",),
+    "openblas": ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"),
+    "mkl": ("MKL_NUM_THREADS", "OMP_NUM_THREADS"),
+    "blis": ("BLIS_NUM_THREADS", "OMP_NUM_THREADS"),
+}
+"""Variables that each kind of library reads, first the one that it obeys."""
+ALONE = "it was asked, and no library that is loaded reads it"
+
+
+def find_ignored(lock: Lock) -> tuple[Difference, ...]:
+    """Name every setting that is not in force: its field begins with "asked"."""
+    return (*find_threads(lock), *find_unread(lock), *find_kernels(lock))
+
+
+def find_threads(lock: Lock) -> Iterator[Difference]:
+    """Compare asked numbers of threads with those of each library that could obey."""
+    for library, kind, count in list_counts(lock):
+        asked = [(name, read_count(lock, name)) for name in READERS.get(kind, ())]
+        for name, number in (("threads", lock.threads), *asked):
+            if number is not None and number != count:
+                yield make_finding(f"asked.{name}.{library}", number, count, SPLITS)
+
+
+def list_counts(lock: Lock) -> Iterator[tuple[str, str, int]]:
+    """List libraries with their kinds and the threads that they use."""
+    for pool in lock.machine.pools:
+        yield pool.prefix, pool.name, pool.threads
+    if lock.torch is not None:
+        yield "torch", "openmp", lock.torch.threads
+        if lock.torch.mkl_threads is not None:
+            yield "mkl of torch", "mkl", lock.torch.mkl_threads
+
+
+def read_count(lock: Lock, name: str) -> int | None:
+    """Read the number of threads that a variable asks for; None if it asks for none."""
+    found = re.match(r"\d+", lock.machine.variables.get(name, ""))
+    return int(found.group()) if found else None
+
+
+def find_unread(lock: Lock) -> Iterator[Difference]:
+    """Name thread variables of libraries that are not there, if the others use other numbers."""
+    counts = list(list_counts(lock))
+    read = {name for _, kind, _ in counts for name in READERS.get(kind, ())}
+    for name in sorted({name for names in READERS.values() for name in names} - read):
+        number = read_count(lock, name)
+        others = sorted({count for _, _, count in counts} - {number})
+        if number is not None and others:
+            yield make_finding(f"asked.{name}", number, " and ".join(map(str, others)), ALONE)
+
+
+def find_kernels(lock: Lock) -> Iterator[Difference]:
+    """Compare asked kernels with those that libraries say they chose."""
+    variables = lock.machine.variables
+    level = variables.get("ATEN_CPU_CAPABILITY", "")
+    if level and lock.torch is not None and lock.torch.capability.lower() != level.lower():
+        yield make_finding("asked.ATEN_CPU_CAPABILITY.torch", level, lock.torch.capability, KERNELS)
+    core = variables.get("OPENBLAS_CORETYPE", "")
+    for pool in lock.machine.pools:
+        if core and is_other_core(pool, core):
+            yield make_finding(
+                f"asked.OPENBLAS_CORETYPE.{pool.prefix}", core, pool.architecture, KERNELS
+            )
+
+
+def is_other_core(pool: ThreadPool, core: str) -> bool:
+    """Answer whether an OpenBLAS uses other kernels than asked."""
+    chosen = (pool.architecture or "").lower()
+    return pool.name == "openblas" and bool(chosen) and chosen != core.lower()
+
+
+def make_finding(field: str, asked: object, found: object, effect: str) -> Difference:
+    """Name a setting that is not in force."""
+    return Difference(
+        field=field,
+        a=f"asked {asked}",
+        b=f"in force {found}",
+        severity=Severity.MOVES_BITS,
+        effect=effect,
+    )
