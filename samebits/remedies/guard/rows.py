@@ -1,0 +1,132 @@
+"""Guarded generation of a batch as it comes: rows of any lengths, padded at the left.
+
+No fixed shape: batching stays cheap, and the guard pays for the few steps that are too close.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from samebits.errors import ConfigError, UnsupportedInput
+from samebits.remedies.choose import Choice, RowState
+from samebits.remedies.guard.guard import Guard
+from samebits.remedies.guard.oracles import check_evaluating, to_numpy
+from samebits.remedies.guard.tally import Tally
+from samebits.remedies.reader import Ids, KeysValues, Layout, Reader
+
+
+class GuardChooser:
+    """A `Chooser` that asks a guard; rows are tallied by the request's place.
+
+    Attributes:
+        guard: The guard. tally: What it did.
+    """
+
+    def __init__(self, guard: Guard, tally: Tally | None = None) -> None:
+        self.guard = guard
+        self.tally = tally if tally is not None else Tally(guard.epsilon)
+
+    def choose(self, row: RowState) -> Choice:
+        """Choose what follows a row, and repair its entries where an oracle has them."""
+        decision = self.guard.decide(to_numpy(row.logits), row.ids)
+        self.tally.add(decision, row.request)
+        repaired = decision.keys_values
+        if repaired is None:
+            return Choice(token=decision.token)
+        entries = tuple(KeysValues(*layer) for layer in repaired)
+        return Choice(token=decision.token, keys_values=entries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Guarded:
+    """What a guarded batch came to."""
+
+    tokens: tuple[Ids, ...]
+    """Of each prompt, the end-of-sequence token included."""
+    tally: Tally
+    """Rows are the places of the prompts."""
+
+
+def guarded_generate(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    guard: Guard,
+    *,
+    max_tokens: int,
+    stop_ids: Collection[int] | None = None,
+    kv_cache: bool = True,
+) -> Guarded:
+    """Complete a batch by greedy search under a guard.
+
+    With `Escalate`, and epsilon at least twice the drift of this batch, each row's tokens are those
+    it has in any other batch. After a step that asked a repairing oracle, the row's cache entries
+    are those of the oracle's pass, rounded to the cache's dtype.
+
+    Args:
+        model: A causal language model of transformers, in evaluation mode.
+        prompts: Token ids; lengths may differ.
+        stop_ids: Tokens that end a row; None: those of the model's generation configuration.
+        kv_cache: False: read everything anew at every step; nothing is left to repair.
+    Raises:
+        ConfigError: Training mode, or max_tokens below 1.
+        UnsupportedInput: No prompts, an empty one, or logits that are not finite.
+    """
+    check_evaluating(model)
+    check_batch(prompts, max_tokens)
+    chooser = GuardChooser(guard)
+    ends = list_stop_ids(model) if stop_ids is None else frozenset(stop_ids)
+    layout = lay_out(prompts, kv_cache=kv_cache)
+    reader = Reader(model, layout)
+    rows = [list(row) for row in layout.rows]
+    live = set(range(len(rows)))
+    with torch.no_grad():
+        logits = reader.read_prompt()
+        for count in range(1, max_tokens + 1):
+            for place in sorted(live):
+                state = RowState(
+                    logits=logits[place],
+                    ids=tuple(rows[place]),
+                    num_prompt_tokens=len(prompts[place]),
+                    request=place,
+                )
+                choice = chooser.choose(state)
+                if choice.keys_values and kv_cache:
+                    reader.write_keys_values(place, choice.keys_values)
+                rows[place].append(choice.token)
+                if choice.token in ends:
+                    live.remove(place)
+            if not live or count == max_tokens:
+                break
+            # A row that has ended is fed its last token again; nobody reads what comes of it.
+            logits = reader.feed(torch.tensor([[row[-1]] for row in rows], device=reader.device))
+    outputs = (row[len(ids) :] for row, ids in zip(rows, prompts, strict=True))
+    return Guarded(tokens=tuple(map(tuple, outputs)), tally=chooser.tally)
+
+
+def lay_out(prompts: Sequence[Sequence[int]], *, padding: int = 0, kv_cache: bool = True) -> Layout:
+    """Lay prompts out as a batch, padded to the longest and by so many more."""
+    rows = tuple(map(tuple, prompts))
+    return Layout(rows=rows, length=max(map(len, rows)) + padding, pad_id=0, kv_cache=kv_cache)
+
+
+def check_batch(prompts: Sequence[Sequence[int]], max_tokens: int) -> None:
+    """Refuse what cannot be completed.
+
+    Raises:
+        ConfigError: max_tokens below 1.
+        UnsupportedInput: No prompts, or an empty one.
+    """
+    if max_tokens < 1:
+        raise ConfigError(expected="max_tokens of at least 1", found=str(max_tokens))
+    if not prompts or min(map(len, prompts)) == 0:
+        raise UnsupportedInput(
+            expected="prompts of at least one token", found=f"lengths {[*map(len, prompts)]}"
+        )
+
+
+def list_stop_ids(model: Any) -> frozenset[int]:
+    """List the tokens that end a sequence, by the model's generation configuration."""
+    named = getattr(model.generation_config, "eos_token_id", None)
+    return frozenset(torch.tensor([] if named is None else named).flatten().int().tolist())
