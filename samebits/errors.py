@@ -15,6 +15,8 @@
 Each error says what was expected, what was found and what to do.
 """
 
+from collections.abc import Sequence
+
 
 class SamebitsError(Exception):
     """Carry the facts of a refusal.
@@ -65,7 +67,17 @@ class TargetError(SamebitsError):
 
 
 class LockMismatch(SamebitsError):
-    """Report an environment other than the locked one."""
+    """Report an environment other than the locked one.
+
+    Attributes:
+        differences: Each as samebits.lock.compare names it.
+    """
+
+    def __init__(
+        self, *, expected: str, found: str, remedy: str = "", differences: Sequence[object] = ()
+    ) -> None:
+        self.differences = tuple(differences)
+        super().__init__(expected=expected, found=found, remedy=remedy)
 
 
 class RecordCorrupt(SamebitsError):

@@ -14,6 +14,7 @@ class Severity(StrEnum):
     """What a difference can do to the outcome."""
 
     MOVES_BITS = "can move bits"
+    UNKNOWN = "not known to move bits"
     HARMLESS = "harmless"
 
 
