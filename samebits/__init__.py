@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         UnsupportedInput,
     )
     from samebits.remedies.seeds import seed_everything, seeded
+    from samebits.remedies.stabilize import stabilize
 
     __version__: str
 
@@ -32,6 +33,7 @@ __all__ = [
     "__version__",
     "seed_everything",
     "seeded",
+    "stabilize",
 ]
 
 _HOMES = {
@@ -45,6 +47,7 @@ _HOMES = {
     "UnsupportedInput": "samebits.errors",
     "seed_everything": "samebits.remedies.seeds",
     "seeded": "samebits.remedies.seeds",
+    "stabilize": "samebits.remedies.stabilize",
 }
 
 

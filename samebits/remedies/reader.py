@@ -188,7 +188,12 @@ def write_last(place: Tensor, written: Tensor) -> None:
     place.copy_(last)
 
 
+def list_arguments(model: Any) -> set[str]:
+    """List the arguments that a model's forward names."""
+    return set(inspect.signature(type(model).forward).parameters)
+
+
 def list_options(model: Any) -> dict[str, str]:
     """List the arguments of a model's forward, with the name it has for a cache."""
-    names = {name: name for name in inspect.signature(type(model).forward).parameters}
+    names = {name: name for name in list_arguments(model)}
     return names | {"cache": names.get("cache", "past_key_values")}

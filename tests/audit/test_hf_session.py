@@ -67,7 +67,7 @@ def tokens(answers: Sequence[Answer]) -> list[tuple[int, ...] | None]:
 
 
 def test_greedy_steps_have_the_bits_of_generate(session: HfSession) -> None:
-    from samebits.audit.targets.hf_generate import digest_bits
+    from samebits.remedies.bits import digest_bits
 
     (answer,) = ask(session, PROMPTS[:1])
     ids = session.loaded.tokenizer(PROMPTS[0].text, return_tensors="pt").input_ids

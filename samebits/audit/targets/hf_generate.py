@@ -4,7 +4,6 @@ The loop over the model's forward is samebits.remedies.reader's; here stand the 
 and the cache that a call asks for. Runs in the worker only.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,7 +12,6 @@ import torch
 from torch import Tensor
 
 from samebits.audit.condition import Call
-from samebits.audit.observation import STEP_DIGITS
 from samebits.audit.targets.hf_rows import cut
 from samebits.errors import UnsupportedInput
 from samebits.remedies.reader import Layout, Reader
@@ -142,9 +140,3 @@ PICKS: dict[str, Choose] = {
     "highest": pick_highest,
     "log-softmax": pick_after_softmax,
 }
-
-
-def digest_bits(values: Tensor) -> str:
-    """Give the first 16 hexadecimal digits of the SHA-256 of an array's bytes."""
-    data = values.contiguous().view(torch.uint8).numpy().tobytes()
-    return hashlib.sha256(data).hexdigest()[:STEP_DIGITS]

@@ -20,7 +20,6 @@ from samebits.audit.targets.hf import HfSettings
 from samebits.audit.targets.hf_generate import (
     Batch,
     Step,
-    digest_bits,
     generate,
     make_choose,
 )
@@ -28,6 +27,7 @@ from samebits.audit.targets.hf_load import Loaded, load
 from samebits.audit.targets.hf_rows import Ids, make_rows
 from samebits.errors import RequestError, UnsupportedInput
 from samebits.model.template import ChatTemplate
+from samebits.remedies.bits import digest_bits
 
 
 def open_session(settings: Mapping[str, Any], process: Process) -> "HfSession":

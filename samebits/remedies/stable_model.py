@@ -1,0 +1,341 @@
+"""A transformers model whose answers do not depend on what is asked beside them.
+
+The loop that reads batches and asks a chooser row by row. Which batches there are is fixed.py's,
+which rows of them may hold prompts is selftest.py's, in which precision is precision.py's. Between
+calls the model is as it was: everything that is set on it is set for the time of a call.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+
+from samebits.errors import ConfigError, RequestError, RequestTooLong, UnsupportedInput
+from samebits.remedies.bits import digest_bits
+from samebits.remedies.choose import Chooser, Greedy, RowState, Sampled
+from samebits.remedies.fixed import FILLER, Sitting, choose_bucket, seat_alone, seat_group
+from samebits.remedies.precision import Plan, raised
+from samebits.remedies.reader import Ids, Reader
+from samebits.remedies.selftest import SelfTest, check_usable, find_usable
+from samebits.remedies.shape import masked
+from samebits.remedies.stable_answer import StableAnswer, StableFacts
+
+Report = Callable[[int, int], None]
+"""Told after every step how many answers are there and how many are wanted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setting:
+    """How a stable model computes."""
+
+    shape: str
+    """fixed or alone."""
+    rows: int
+    buckets: tuple[int, ...]
+    plan: Plan
+    guard: Chooser | None
+
+
+@dataclass(slots=True)
+class Row:
+    """One answer in the making."""
+
+    prompt: Ids
+    tokens: list[int] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+    margins: list[float] = field(default_factory=list)
+    is_live: bool = True
+
+    def add(self, logits: Tensor, token: int) -> None:
+        """Read one step: logits (V,) and the token that followed."""
+        first, second = logits.double().topk(2).values.tolist()
+        self.tokens.append(token)
+        self.steps.append(digest_bits(logits))
+        self.margins.append(first - second)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What one call asks for."""
+
+    prompts: tuple[Ids, ...]
+    max_tokens: int
+    stop_ids: frozenset[int]
+    chooser: Chooser
+    report: Report
+
+
+class StableModel:
+    """A model through which every answer is a function of its own prompt and of the setting.
+
+    With the machine, its libraries and its threads as they are, an answer's tokens and the bits of
+    its logits are the same in any company: whatever the number, content, order and lengths of the
+    prompts beside it, and whatever `max_tokens` beyond its length. They are those of `generate` on
+    the same model only up to rounding: a shape is not another shape.
+
+    Calls from several threads are served one after another.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, setting: Setting) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.setting = setting
+        self.lock = threading.Lock()
+        self.selftests: dict[tuple[int, int], SelfTest] = {}
+
+    @property
+    def facts(self) -> StableFacts:
+        """What is in force, and what the self-tests found so far."""
+        found = [self.selftests[key] for key in sorted(self.selftests)]
+        return StableFacts(
+            shape=self.setting.shape,
+            rows=self.setting.rows,
+            buckets=self.setting.buckets,
+            dtype=str(self.model.dtype).removeprefix("torch."),
+            precision=self.setting.plan.described,
+            guard="" if self.setting.guard is None else type(self.setting.guard).__name__,
+            attention=str(self.model.config._attn_implementation),
+            device=str(next(self.model.parameters()).device),
+            machine=describe_machine(),
+            selftests=tuple(found),
+            unusable={test.bucket: test.moved for test in found if test.moved},
+        )
+
+    def generate(
+        self,
+        prompts: Sequence[str] | Sequence[Sequence[int]],
+        *,
+        max_tokens: int,
+        stop_ids: Sequence[int] | None = None,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        progress: Report | None = None,
+    ) -> list[StableAnswer]:
+        """Answer prompts, each as if it were the only one.
+
+        Args:
+            prompts: Token ids, or texts if a tokenizer was given. Texts are encoded with its
+                special tokens; no chat template is applied.
+            stop_ids: Tokens that end an answer; None: those of the model's generation settings.
+            temperature: 0 takes the greatest logit, the lowest id among equals; above, a draw
+                that depends on (seed, position, logits): equal prompts get equal answers.
+            progress: Told after every step how many answers are there, and how many are wanted.
+        Raises:
+            RequestError: A prompt is empty, an id is foreign, a number is out of range.
+            RequestTooLong: A prompt is longer than the largest bucket, or with its answer longer
+                than the model's context.
+            ConfigError: No row or too few rows of a batch have the bits of the others.
+            UnsupportedInput: Logits that are no numbers.
+        """
+        ask = Ask(
+            prompts=tuple(self.encode(prompt) for prompt in prompts),
+            max_tokens=max_tokens,
+            stop_ids=list_stop_ids(self.model) if stop_ids is None else frozenset(stop_ids),
+            chooser=self.make_chooser(temperature, seed),
+            report=progress or (lambda _done, _wanted: None),
+        )
+        self.check(ask)
+        rows = [Row(prompt=ids) for ids in ask.prompts]
+        with self.held():
+            for sitting in self.seat(ask.prompts):
+                self.run(sitting, rows, ask)
+        return [self.finish(row, ask.stop_ids) for row in rows]
+
+    def encode(self, prompt: str | Sequence[int]) -> Ids:
+        """Give the token ids of a prompt.
+
+        Raises:
+            ConfigError: A text, and there is no tokenizer.
+        """
+        if not isinstance(prompt, str):
+            return tuple(prompt)
+        if self.tokenizer is None:
+            raise ConfigError(
+                expected="token ids, or a tokenizer for texts",
+                found="a text and no tokenizer",
+                remedy="Call stabilize(model, tokenizer).",
+            )
+        return tuple(self.tokenizer(prompt).input_ids)
+
+    def make_chooser(self, temperature: float, seed: int | None) -> Chooser:
+        """Give what chooses the tokens of a call.
+
+        Raises:
+            RequestError: A temperature without a seed or beside a guard, or below 0.
+        """
+        if temperature == 0:
+            return self.setting.guard or Greedy()
+        if not temperature > 0 or seed is None or self.setting.guard is not None:
+            found = "a guard" if self.setting.guard is not None else f"seed {seed}"
+            raise RequestError(
+                expected="temperature 0, or above 0 with a seed and without a guard",
+                found=f"temperature {temperature} and {found}",
+            )
+        return Sampled(temperature=temperature, seed=seed)
+
+    def check(self, ask: Ask) -> None:
+        """Refuse what cannot be answered, before anything is computed.
+
+        Raises:
+            RequestError: An empty prompt, a foreign id, or no token asked for.
+            RequestTooLong: No room in the model's context or in a bucket.
+        """
+        if isinstance(ask.max_tokens, bool) or ask.max_tokens < 1:
+            raise RequestError(expected="max_tokens of at least 1", found=repr(ask.max_tokens))
+        size = self.model.get_input_embeddings().weight.shape[0]
+        context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        for request, ids in enumerate(ask.prompts):
+            if not ids:
+                raise RequestError(expected="at least one token", found=f"none in prompt {request}")
+            if not all(is_id(x, size) for x in ids):
+                raise RequestError(
+                    expected=f"token ids from 0 to {size - 1}", found=f"others in prompt {request}"
+                )
+            if context is not None and len(ids) + ask.max_tokens > context:
+                raise RequestTooLong(
+                    expected=f"prompt and answer of at most {context} tokens, the model's context",
+                    found=f"{len(ids)} and {ask.max_tokens} in prompt {request}",
+                )
+            if self.setting.buckets:
+                choose_bucket(len(ids), self.setting.buckets)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the model to its setting; whatever happens, it is given back as it was."""
+        with ExitStack() as stack:
+            stack.enter_context(self.lock)
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(evaluating(self.model))
+            if self.setting.shape == "fixed":
+                stack.enter_context(masked(self.model))
+            stack.enter_context(raised(self.model, self.setting.plan))
+            yield
+
+    def seat(self, prompts: Sequence[Ids]) -> Iterator[Sitting]:
+        """Give the batches in which prompts are read; buckets never mix."""
+        if self.setting.shape == "alone":
+            yield from seat_alone(prompts)
+            return
+        groups: dict[int, list[int]] = {}
+        for request, ids in enumerate(prompts):
+            bucket = choose_bucket(len(ids), self.setting.buckets)
+            groups.setdefault(bucket, []).append(request)
+        for bucket, requests in sorted(groups.items()):
+            usable = self.prove(bucket).usable
+            yield from seat_group(prompts, requests, bucket, self.setting.rows, usable)
+
+    def prove(self, bucket: int) -> SelfTest:
+        """Test a shape, once for a number of threads.
+
+        Raises:
+            ConfigError: Its rows are not computed alike.
+        """
+        # Another number of threads may bring other kernels about.
+        key = (bucket, torch.get_num_threads())
+        if key not in self.selftests:
+            found = find_usable(self.model, self.setting.rows, bucket)
+            check_usable(found, lambda rows: find_usable(self.model, rows, bucket))
+            self.selftests[key] = found
+        return self.selftests[key]
+
+    def run(self, sitting: Sitting, rows: list[Row], ask: Ask) -> None:
+        """Read one batch until all of its answers have ended."""
+        reader = Reader(self.model, sitting.layout)
+        logits = reader.read_prompt()
+        while True:
+            for seat in sitting.seats:
+                if rows[seat.request].is_live:
+                    self.step(reader, seat.row, seat.request, logits[seat.row], rows, ask)
+            ask.report(sum(not row.is_live for row in rows), len(rows))
+            if not any(rows[seat.request].is_live for seat in sitting.seats):
+                return
+            logits = reader.feed(self.list_fed(sitting, rows, reader))
+
+    def step(
+        self, reader: Reader, place: int, request: int, logits: Tensor, rows: list[Row], ask: Ask
+    ) -> None:
+        """Take one step of one row: choose, repair, end.
+
+        Raises:
+            UnsupportedInput: Its logits are no numbers.
+        """
+        row = rows[request]
+        if bool(logits.isnan().any()):
+            raise UnsupportedInput(
+                expected="logits that are numbers", found=f"NaN in prompt {request}"
+            )
+        state = RowState(
+            logits=logits,
+            ids=(*row.prompt, *row.tokens),
+            num_prompt_tokens=len(row.prompt),
+            request=request,
+        )
+        choice = ask.chooser.choose(state)
+        if choice.keys_values is not None:
+            reader.write_keys_values(place, choice.keys_values)
+        row.add(logits, choice.token)
+        row.is_live = choice.token not in ask.stop_ids and len(row.tokens) < ask.max_tokens
+
+    def list_fed(self, sitting: Sitting, rows: list[Row], reader: Reader) -> Tensor:
+        """List what each row is fed next (B, 1); those that have ended, and fillers, a filler."""
+        fed = [FILLER[0]] * len(sitting.layout.rows)
+        for seat in sitting.seats:
+            row = rows[seat.request]
+            fed[seat.row] = row.tokens[-1] if row.is_live else FILLER[0]
+        return torch.tensor(fed, device=reader.device)[:, None]
+
+    def finish(self, row: Row, stop_ids: frozenset[int]) -> StableAnswer:
+        """Give an answer that has ended."""
+        tokens = tuple(row.tokens)
+        return StableAnswer(
+            token_ids=tokens,
+            text=self.decode(tokens),
+            finish_reason="stop" if tokens[-1] in stop_ids else "length",
+            num_prompt_tokens=len(row.prompt),
+            steps=tuple(row.steps),
+            margins=tuple(row.margins),
+        )
+
+    def decode(self, tokens: Ids) -> str | None:
+        """Spell tokens as a user would see them; None without a tokenizer."""
+        if self.tokenizer is None:
+            return None
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Turn dropout and the like off, meanwhile; each module gets back what it had."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def is_id(value: Any, size: int) -> bool:
+    """Answer whether a value is a token id of a vocabulary."""
+    return isinstance(value, int) and 0 <= value < size
+
+
+def list_stop_ids(model: Any) -> frozenset[int]:
+    """List the ids that end an answer, by the model's generation settings."""
+    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    return frozenset(() if named is None else [named] if isinstance(named, int) else named)
+
+
+def describe_machine() -> dict[str, Any]:
+    """Describe what bits depend on besides the model."""
+    return {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "threads": torch.get_num_threads(),
+        "level": torch.backends.cpu.get_cpu_capability().lower(),
+    }
