@@ -82,11 +82,11 @@ def is_other_core(pool: ThreadPool, core: str) -> bool:
 
 
 def make_finding(field: str, asked: object, found: object, effect: str) -> Difference:
-    """Name a setting that is not in force."""
+    """Name a setting that is not in force: `a` is what was asked, `b` what is in force."""
     return Difference(
         field=field,
-        a=f"asked {asked}",
-        b=f"in force {found}",
+        a=str(asked),
+        b=str(found),
         severity=Severity.MOVES_BITS,
         effect=effect,
     )

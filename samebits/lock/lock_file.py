@@ -1,4 +1,7 @@
-"""Lock files: one line of canonical JSON under a digest. Normative: docs/formats.md, "Lock file"."""
+"""Lock files: one line of canonical JSON under a digest.
+
+Normative: docs/formats.md, "Lock file".
+"""
 
 import os
 import stat

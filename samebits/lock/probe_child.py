@@ -18,9 +18,10 @@ import platform
 import re
 import sys
 from array import array
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import Distribution, distributions
-from typing import Any, Callable, Iterator
+from typing import Any
 
 MARK = "samebits-probe "
 """Begins the line that is ours on standard output."""

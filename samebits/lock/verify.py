@@ -70,13 +70,15 @@ def check_lock(locked: Lock, now: Lock) -> None:
     Raises:
         LockMismatch: Its `differences` name each.
     """
-    differences = (*find_ignored(now), *compare_locks(locked, now))
-    if differences:
+    ignored, found = find_ignored(now), compare_locks(locked, now)
+    told = [f"{x.field}: {x.a}, in force {x.b}" for x in ignored]
+    told += [f"{x.field}: {x.a}, now {x.b}" for x in found]
+    if told:
         raise LockMismatch(
-            expected="the locked environment",
-            found="; ".join(f"{x.field}: {x.a}, now {x.b}" for x in differences)[:2000],
+            expected="the locked environment, with all that is asked in force",
+            found="; ".join(told)[:2000],
             remedy="Restore what differs, or make a new lock.",
-            differences=differences,
+            differences=(*ignored, *found),
         )
 
 
@@ -174,6 +176,4 @@ def compare_git(a: Lock, b: Lock) -> Iterator[Difference]:
         return
     yield from compare_one("git.commit", a.git.commit, b.git.commit, OTHER_CODE)
     states = ("clean", "changed since the commit")
-    yield from compare_one(
-        "git.state", states[a.git.is_dirty], states[b.git.is_dirty], OTHER_CODE
-    )
+    yield from compare_one("git.state", states[a.git.is_dirty], states[b.git.is_dirty], OTHER_CODE)

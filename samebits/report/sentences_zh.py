@@ -138,4 +138,19 @@ COMPARE = {
     "the target computes otherwise": "目标的计算方式不同",
     "what can be compared": "可供比较的内容不同",
 }
-SENTENCES_ZH: dict[str, str] = AUDIT | ENGINE | TRANSFORMERS | HTTP | STUB | COMPARE
+LOCK = {
+    "another model": "模型不同",
+    "other code": "代码不同",
+    "products are rounded to fewer bits": "乘积舍入到更少的位数",
+    "this environment computes it otherwise: results of models move with it": "本环境算出的结果不同，模型的结果会随之改变",
+    "the probe sees another part of the environment": "探测所见的环境部分不同",
+    "not known to steer numbers, nor known not to": "不知道它是否影响数值",
+    "the engine batches, places or computes otherwise": "引擎的分批、放置或计算方式不同",
+    "settings that are not on the list": "不在清单上的设置",
+    "it was asked, and no library that is loaded reads it": "提出了要求，但已加载的库都不读取它",
+    "other kernels and another scheduler": "内核与调度器不同",
+    "it tells less of itself": "它透露的自身信息较少",
+    "numpy is not installed": "未安装 numpy",
+    "torch is not installed": "未安装 torch",
+}
+SENTENCES_ZH: dict[str, str] = AUDIT | ENGINE | TRANSFORMERS | HTTP | STUB | COMPARE | LOCK

@@ -3,8 +3,9 @@
 from samebits.report.advice_words_en import ADVICE_EN
 from samebits.report.axes_en import AXES_EN
 from samebits.report.compare_words_en import COMPARE_EN
+from samebits.report.lock_words_en import LOCK_EN
 
-ENGLISH: dict[str, str] = {**ADVICE_EN, **AXES_EN, **COMPARE_EN} | {
+ENGLISH: dict[str, str] = {**ADVICE_EN, **AXES_EN, **COMPARE_EN, **LOCK_EN} | {
     "lang": "en",
     "title": "Audit of {target}",
     "comma": ", ",

@@ -3,8 +3,9 @@
 from samebits.report.advice_words_zh import ADVICE_ZH
 from samebits.report.axes_zh import AXES_ZH
 from samebits.report.compare_words_zh import COMPARE_ZH
+from samebits.report.lock_words_zh import LOCK_ZH
 
-CHINESE: dict[str, str] = {**ADVICE_ZH, **AXES_ZH, **COMPARE_ZH} | {
+CHINESE: dict[str, str] = {**ADVICE_ZH, **AXES_ZH, **COMPARE_ZH, **LOCK_ZH} | {
     "lang": "zh-CN",
     "title": "审计报告：{target}",
     "comma": "、",

@@ -18,6 +18,7 @@ from samebits.audit.targets.http_failures import ALL, Passing, check_status, tra
 from samebits.audit.targets.http_stream import Event, EventReader
 from samebits.audit.targets.http_wire import NoAnswer
 from samebits.errors import TargetError
+from samebits.lock.masking import mask
 
 T = TypeVar("T")
 
@@ -176,7 +177,7 @@ class Client:
             return there
         raise TargetError(
             expected=f"an answer at {url}",
-            found=f"status {raw.status}, a redirect to {there[:200]}",
+            found=f"status {raw.status}, a redirect to {mask(there)[:200]}",
             remedy="A key is not sent to another address: give that one if you trust it.",
         )
 

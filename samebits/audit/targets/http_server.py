@@ -15,6 +15,7 @@ from samebits.audit.targets.http_client import Client
 from samebits.audit.targets.http_failures import BUSY, FAILED, Refused
 from samebits.audit.targets.http_wire import NoAnswer, parse
 from samebits.errors import ConfigError, TargetError
+from samebits.lock.masking import mask
 
 ENDPOINTS = ("/chat/completions", "/completions", "/models")
 SHOWN_MODELS = 20
@@ -60,11 +61,12 @@ def check_url(url: str) -> str:
         parts = urlsplit(url.strip())
         has_port = parts.port is None or parts.port > 0
     except ValueError as error:
-        raise ConfigError(expected="an address", found=f"{url!r:.200}: {error}") from error
+        # Not in its words: they repeat the address.
+        raise ConfigError(expected="an address", found=f"{mask(url)!r:.200}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not has_port:
         raise ConfigError(
             expected="an address such as http://127.0.0.1:8000/v1 or https://…",
-            found=f"{url!r:.200}",
+            found=f"{mask(url)!r:.200}",
         )
     if parts.username is not None or parts.password is not None:
         raise ConfigError(
@@ -73,7 +75,7 @@ def check_url(url: str) -> str:
             remedy="Records and reports carry the address: give the key by itself.",
         )
     if parts.query or parts.fragment:
-        raise ConfigError(expected="an address without ? and #", found=f"{url!r:.200}")
+        raise ConfigError(expected="an address without ? and #", found=f"{mask(url)!r:.200}")
     path = parts.path.rstrip("/")
     for endpoint in ENDPOINTS:
         path = path.removesuffix(endpoint)
