@@ -4,7 +4,6 @@ What comes out is a function of the ids, with the model, the machine and its set
 libraries, instruction set) as they are: the shapes of such a pass depend on the length only.
 """
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +15,8 @@ from torch import Tensor
 from samebits.errors import ConfigError
 from samebits.remedies.guard.actions import Canonical
 from samebits.remedies.guard.candidates import Logits
+from samebits.remedies.precision import plan, raised
 from samebits.remedies.reader import Layout, Reader
-
-PRECISE = ("float32", "float64")
 
 
 class RecomputeAlone:
@@ -56,21 +54,30 @@ class RecomputeAlone:
 
 
 class RecomputePrecise(RecomputeAlone):
-    """The same with weights as they are and wider arithmetic; holds a wider copy of the model.
+    """The same with the weights as they are and arithmetic in float32 or float64.
 
-    Where the model's own code names float32, as norms do, float64 does not reach.
+    Each operation widens what it takes (samebits/remedies/precision.py), so that memory stays near
+    the model's own. The keys and values of its pass are rounded once, to the cache's dtype.
     """
 
     def __init__(self, model: Any, dtype: str = "float32") -> None:
-        """Copy a model into a wider dtype, once.
+        """Take a model in evaluation mode.
 
         Raises:
-            ConfigError: Another dtype than float32 or float64, or training mode.
+            ConfigError: Another dtype than float32 or float64, training mode, or quantised weights.
         """
-        if dtype not in PRECISE:
-            raise ConfigError(expected=" or ".join(PRECISE), found=dtype)
-        check_evaluating(model)
-        super().__init__(copy.deepcopy(model).to(getattr(torch, dtype)))
+        super().__init__(model)
+        self.dtype = dtype
+        self.plan = plan(model, dtype)
+
+    def recompute(self, ids: Sequence[int]) -> Canonical:
+        """Give logits with keys and values; see `RepairingOracle`."""
+        with raised(self.model, self.plan):
+            return super().recompute(ids)
+
+    def describe(self) -> str:
+        """Say how the logits are made."""
+        return f"the whole sequence in one pass, alone, in {self.dtype}"
 
 
 def check_evaluating(model: Any) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from samebits.errors import ConfigError, UnsupportedInput
 from samebits.remedies.choose import Choice, RowState
@@ -75,34 +76,56 @@ def guarded_generate(
     """
     check_evaluating(model)
     check_batch(prompts, max_tokens)
-    chooser = GuardChooser(guard)
-    ends = list_stop_ids(model) if stop_ids is None else frozenset(stop_ids)
-    layout = lay_out(prompts, kv_cache=kv_cache)
-    reader = Reader(model, layout)
-    rows = [list(row) for row in layout.rows]
-    live = set(range(len(rows)))
+    batch = RowsUnderWay(
+        reader=Reader(model, lay_out(prompts, kv_cache=kv_cache)),
+        chooser=GuardChooser(guard),
+        stop_ids=list_stop_ids(model) if stop_ids is None else frozenset(stop_ids),
+        outputs=[[] for _ in prompts],
+    )
     with torch.no_grad():
-        logits = reader.read_prompt()
-        for count in range(1, max_tokens + 1):
-            for place in sorted(live):
-                state = RowState(
-                    logits=logits[place],
-                    ids=tuple(rows[place]),
-                    num_prompt_tokens=len(prompts[place]),
-                    request=place,
-                )
-                choice = chooser.choose(state)
-                if choice.keys_values and kv_cache:
-                    reader.write_keys_values(place, choice.keys_values)
-                rows[place].append(choice.token)
-                if choice.token in ends:
-                    live.remove(place)
-            if not live or count == max_tokens:
-                break
-            # A row that has ended is fed its last token again; nobody reads what comes of it.
-            logits = reader.feed(torch.tensor([[row[-1]] for row in rows], device=reader.device))
-    outputs = (row[len(ids) :] for row, ids in zip(rows, prompts, strict=True))
-    return Guarded(tokens=tuple(map(tuple, outputs)), tally=chooser.tally)
+        batch.choose(batch.reader.read_prompt())
+        while batch.live and len(batch.outputs[batch.live[0]]) < max_tokens:
+            batch.choose(batch.reader.feed(batch.list_fed()))
+    return Guarded(tokens=tuple(map(tuple, batch.outputs)), tally=batch.chooser.tally)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowsUnderWay:
+    """A batch between two passes."""
+
+    reader: Reader
+    chooser: GuardChooser
+    stop_ids: frozenset[int]
+    outputs: list[list[int]]
+
+    @property
+    def live(self) -> list[int]:
+        """The rows that have not ended."""
+        return [
+            place
+            for place, output in enumerate(self.outputs)
+            if not output or output[-1] not in self.stop_ids
+        ]
+
+    def choose(self, logits: Tensor) -> None:
+        """Choose what follows each live row, by logits (B, V), and repair its entries."""
+        for place in self.live:
+            prompt, output = self.reader.layout.rows[place], self.outputs[place]
+            state = RowState(
+                logits=logits[place],
+                ids=(*prompt, *output),
+                num_prompt_tokens=len(prompt),
+                request=place,
+            )
+            choice = self.chooser.choose(state)
+            if choice.keys_values is not None and self.reader.cache is not None:
+                self.reader.write_keys_values(place, choice.keys_values)
+            output.append(choice.token)
+
+    def list_fed(self) -> Tensor:
+        """List the last token of each row (B, 1); nobody reads what follows one that has ended."""
+        last = [[output[-1]] for output in self.outputs]
+        return torch.tensor(last, device=self.reader.device)
 
 
 def lay_out(prompts: Sequence[Sequence[int]], *, padding: int = 0, kv_cache: bool = True) -> Layout:
