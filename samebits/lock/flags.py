@@ -48,8 +48,9 @@ TABLE = (
     (
         BACKENDS,
         "attention_backend prefill_attention_backend decode_attention_backend sampling_backend "
-        "attn_implementation attn_implementation_internal guided_decoding_backend grammar_backend "
-        "structured_outputs_backend distributed_executor_backend mm_attention_backend",
+        "attn_implementation attn_implementation_internal guided_decoding_backend "
+        "grammar_backend structured_outputs_backend distributed_executor_backend "
+        "mm_attention_backend",
     ),
     (DEVICES, "device device_type"),
     (
@@ -64,33 +65,36 @@ TABLE = (
         "enforce_eager enable_prefix_caching enable_chunked_prefill disable_custom_all_reduce "
         "disable_cascade_attn async_scheduling disable_radix_cache disable_cuda_graph "
         "enable_torch_compile torch_compile enable_deterministic_inference "
-        "disable_overlap_schedule enable_dp_attention enable_mixed_chunk enable_nan_detection enable_tp_cpu_affinity "
-        "flash_attn flash_attention fa cont_batching cache_prompt kv_unified swa_full "
-        "no_mmap mlock kv_offload op_offload warmup enable_expert_parallel enable_eplb enable_lora "
-        "use_v2_block_manager calculate_kv_scales disable_sliding_window multi_step_stream_outputs "
-        "trust_remote_code skip_tokenizer_init bfloat16 batch_invariant jinja use_cache do_sample "
-        "compile deterministic embeddings reasoning fp16 bf16 triton_attention_reduce_in_fp32 "
-        "disable_hybrid_kv_cache_manager disable_chunked_prefix_cache enable_sleep_mode",
+        "disable_overlap_schedule enable_dp_attention enable_mixed_chunk enable_nan_detection "
+        "enable_tp_cpu_affinity flash_attn flash_attention fa cont_batching cache_prompt "
+        "kv_unified swa_full no_mmap mlock kv_offload op_offload warmup enable_expert_parallel "
+        "enable_eplb enable_lora use_v2_block_manager calculate_kv_scales "
+        "disable_sliding_window multi_step_stream_outputs trust_remote_code skip_tokenizer_init "
+        "bfloat16 batch_invariant jinja use_cache do_sample compile deterministic embeddings "
+        "reasoning fp16 bf16 triton_attention_reduce_in_fp32 disable_hybrid_kv_cache_manager "
+        "disable_chunked_prefix_cache enable_sleep_mode",
     ),
     (
         NUMBER,
-        "seed random_seed max_model_len max_num_seqs max_num_batched_tokens block_size page_size "
-        "tensor_parallel_size pipeline_parallel_size data_parallel_size tp_size dp_size pp_size "
-        "ep_size gpu_memory_utilization mem_fraction_static swap_space cpu_offload_gb "
-        "kv_cache_memory_bytes num_gpu_blocks num_gpu_blocks_override max_seq_len_to_capture "
-        "max_logprobs long_prefill_token_threshold max_num_partial_prefills "
-        "max_long_partial_prefills num_scheduler_steps decode_context_parallel_size max_running_requests max_total_tokens "
+        "seed random_seed max_model_len max_num_seqs max_num_batched_tokens block_size "
+        "page_size tensor_parallel_size pipeline_parallel_size data_parallel_size tp_size "
+        "dp_size pp_size ep_size gpu_memory_utilization mem_fraction_static swap_space "
+        "cpu_offload_gb kv_cache_memory_bytes num_gpu_blocks num_gpu_blocks_override "
+        "max_seq_len_to_capture max_logprobs long_prefill_token_threshold "
+        "max_num_partial_prefills max_long_partial_prefills num_scheduler_steps "
+        "decode_context_parallel_size max_running_requests max_total_tokens "
         "chunked_prefill_size max_prefill_tokens context_length cuda_graph_max_bs "
-        "torch_compile_max_bs num_continuous_decode_steps triton_attention_num_kv_splits triton_attention_split_tile_size "
-        "schedule_conservativeness stream_interval n_ctx ctx_size n_batch batch_size n_ubatch "
-        "ubatch_size n_parallel parallel n_gpu_layers gpu_layers n_threads threads n_threads_batch "
-        "threads_batch main_gpu rope_freq_base rope_freq_scale rope_theta yarn_ext_factor "
-        "yarn_attn_factor yarn_beta_fast yarn_beta_slow temperature top_p top_k min_p "
-        "repeat_penalty repetition_penalty frequency_penalty presence_penalty max_tokens "
-        "max_batch_size num_beams compilation_config.level compilation_config.mode "
+        "torch_compile_max_bs num_continuous_decode_steps triton_attention_num_kv_splits "
+        "triton_attention_split_tile_size schedule_conservativeness stream_interval n_ctx "
+        "ctx_size n_batch batch_size n_ubatch ubatch_size n_parallel parallel n_gpu_layers "
+        "gpu_layers n_threads threads n_threads_batch threads_batch main_gpu rope_freq_base "
+        "rope_freq_scale rope_theta yarn_ext_factor yarn_attn_factor yarn_beta_fast "
+        "yarn_beta_slow temperature top_p top_k min_p repeat_penalty repetition_penalty "
+        "frequency_penalty presence_penalty max_tokens max_batch_size num_beams "
+        "compilation_config.level compilation_config.mode "
         "speculative_config.num_speculative_tokens speculative_num_steps "
-        "speculative_num_draft_tokens speculative_eagle_topk max_lora_rank api_server_count total_slots n_predict keep "
-        "max_position_embeddings num_hidden_layers",
+        "speculative_num_draft_tokens speculative_eagle_topk max_lora_rank api_server_count "
+        "total_slots n_predict keep max_position_embeddings num_hidden_layers",
     ),
 )
 """Rows of shape, in any case of letters, and names."""

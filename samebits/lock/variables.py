@@ -58,6 +58,17 @@ ATTENTIONS = choose(
     "flash_attn flashinfer torch_sdpa xformers triton_attn flex_attention tree_attn cpu_attn "
     "rocm_flash flashmla triton_mla cutlass_mla"
 )
+NUMPY_ISAS = choose(
+    "sse sse2 sse3 ssse3 sse41 popcnt sse42 avx f16c xop fma4 fma3 avx2 avx512f avx512cd "
+    "avx512_knl avx512_knm avx512_skx avx512_clx avx512_cnl avx512_icl avx512_spr x86_v2 x86_v3 "
+    "x86_v4 neon neon_fp16 neon_vfpv4 asimd fphp asimdhp asimddp asimdfhm sve vsx vsx2 vsx3 "
+    "vsx4 vx vxe vxe2"
+)
+LIBC_ISAS = choose(
+    "avx avx2 avx512f avx512vl avx512bw avx512dq avx512cd fma fma4 avx_usable avx2_usable "
+    "fma_usable fma4_usable avx_fast_unaligned_load erms fsrm rtm xsave xsavec sse4_1 sse4_2 "
+    "ssse3 bmi1 bmi2 lzcnt movbe popcnt prefer_no_vzeroupper prefer_no_avx512_probing"
+)
 TABLE = (
     (
         SPLITS,
@@ -83,6 +94,17 @@ TABLE = (
     (KERNELS, "intel|gnu|sequential|tbb|pgi", "MKL_THREADING_LAYER"),
     (KERNELS, BLAS_CORES, "OPENBLAS_CORETYPE BLIS_ARCH_TYPE"),
     (KERNELS, "generic|avx2|avx512|avx512vnni", "SAMEBITS_MAX_ISA"),
+    (
+        KERNELS,
+        rf"({NUMPY_ISAS})([, ]{{1,2}}({NUMPY_ISAS})){{0,39}}",
+        "NPY_DISABLE_CPU_FEATURES NPY_ENABLE_CPU_FEATURES",
+    ),
+    (
+        KERNELS,
+        rf"glibc\.cpu\.hwcaps=[-+]?({LIBC_ISAS})(,[-+]?({LIBC_ISAS})){{0,31}}",
+        "GLIBC_TUNABLES",
+    ),
+    (KERNELS, r"\d{1,9}", "OPENBLAS_L2_SIZE OPENBLAS_BLOCK_FACTOR"),
     (KERNELS, r":\d{1,6}:\d{1,4}(:\d{1,6}:\d{1,4}){0,3}", "CUBLAS_WORKSPACE_CONFIG"),
     (
         KERNELS,
