@@ -22,8 +22,6 @@ class StableAnswer:
     """Bits of each step: the first 16 hexadecimal digits of the SHA-256 of its raw logits."""
     margins: tuple[float, ...]
     """Of each step, the largest logit minus the second largest."""
-    is_cached: bool = False
-    """Whether it was read from a cache of answers, not made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
