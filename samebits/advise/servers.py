@@ -4,8 +4,9 @@ Torch is loaded by the servers that need it; our engine's process stays without 
 memory can be compared.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol
 
 from samebits.audit.condition import Process
@@ -104,16 +105,22 @@ def make_fields(completion: Completion) -> dict[str, Any]:
     }
 
 
-def make_torch_server(start: Start) -> Server:
-    """Make a server that computes with transformers."""
-    # Only here: our engine's process has no torch.
-    from samebits.advise.torch_servers import TORCH_SERVERS
-
-    return TORCH_SERVERS[start.serve](start)
-
-
-SERVERS: Mapping[str, Callable[[Start], Server]] = {
-    "engine": EngineServer,
-    **dict.fromkeys(("batch", "stable", "guard", "cache"), make_torch_server),
+SERVERS: Mapping[str, str] = {
+    "engine": "servers:EngineServer",
+    "batch": "torch_servers:BatchServer",
+    "stable": "torch_servers:StableServer",
+    "guard": "guard_server:GuardServer",
+    "cache": "cache_server:CacheServer",
 }
-"""By the name that rungs have for it."""
+"""By the name that rungs have for it: module of this package and class, imported when needed."""
+
+
+def make_server(start: Start) -> Server:
+    """Make the server that a rung names.
+
+    Raises:
+        ConfigError, ModelFileError: It cannot be brought about with this model.
+    """
+    module, _, name = SERVERS[start.serve].partition(":")
+    server: Server = getattr(import_module(f"samebits.advise.{module}"), name)(start)
+    return server

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from samebits.advise.servers import SERVERS, Server, Start
+from samebits.advise.servers import Server, Start, make_server
 from samebits.audit.condition import Condition, Process
 from samebits.audit.observation import Answer
 from samebits.audit.probe import Probe
@@ -35,7 +35,7 @@ def open_session(settings: Mapping[str, Any], process: Process) -> "RemedySessio
         is_pinned=settings["is_pinned"],
         companions=tuple(settings["companions"]),
     )
-    return RemedySession(SERVERS[settings["serve"]](start))
+    return RemedySession(make_server(start))
 
 
 class RemedySession:

@@ -4,41 +4,23 @@ Plain batches are what users run: rows of different lengths, padded at the left,
 stepped until the last has ended. Remedies that leave the batch as it is are options of that server.
 """
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from samebits.advise.servers import KV_TOKENS, Server, Start
+from samebits.advise.servers import Start
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.target import TargetFacts
 from samebits.audit.targets.hf_load import Loaded, load
 from samebits.audit.targets.hf_session import HfSession, Seen
-from samebits.cache.admission import Admission, Refusal
-from samebits.cache.answer import Answer, Ending
-from samebits.cache.key import Identity, Request
-from samebits.cache.output_cache import OutputCache
-from samebits.engine import Engine
-from samebits.record.canonical import canonical_bytes, parse_json
 from samebits.remedies.choose import Chooser, Greedy, RowState
-from samebits.remedies.guard.actions import Action, Escalate, LowestId, Oracle, Priority
-from samebits.remedies.guard.engine_oracle import AskEngine
-from samebits.remedies.guard.guard import Guard
-from samebits.remedies.guard.measure import Shape, calibrate
-from samebits.remedies.guard.oracles import RecomputeAlone, RecomputePrecise
-from samebits.remedies.guard.rows import GuardChooser
 from samebits.remedies.precision import plan, raised
 from samebits.remedies.reader import Ids, Layout, Reader
 from samebits.remedies.seeds import seed_everything
 from samebits.remedies.stabilize import stabilize
 from samebits.remedies.stable_answer import StableAnswer
-
-CALIBRATED_PROMPTS = 8
-CALIBRATED_TOKENS = 8
-CALIBRATED_SHAPES = (Shape(), Shape(padding=7), Shape(num_rows=8))
 
 
 class TransformersServer:
@@ -133,57 +115,6 @@ class BatchServer(TransformersServer):
         return bool(seen.tokens) and seen.tokens[-1] in self.loaded.stop_ids
 
 
-class GuardServer(BatchServer):
-    """Serves ragged batches under a guard, calibrated at the start on other prompts."""
-
-    def __init__(self, start: Start) -> None:
-        super().__init__(start)
-        texts = [AuditPrompt(id="c", text=text) for text in start.companions[:CALIBRATED_PROMPTS]]
-        oracle, action = self.make_action(start)
-        calibration = calibrate(
-            self.loaded.model,
-            self.encode(texts),
-            oracle,
-            shapes=CALIBRATED_SHAPES,
-            max_tokens=CALIBRATED_TOKENS,
-        )
-        self.guard = Guard(epsilon=calibration.epsilon, action=action, calibration=calibration)
-        self.guarding = GuardChooser(self.guard)
-        self.chooser = self.guarding
-
-    def make_action(self, start: Start) -> tuple[Oracle, Action]:
-        """Make what decides near-ties, and the oracle that drift is measured from."""
-        model = self.loaded.model
-        if start.options["action"] == "sb1":
-            engine = Engine.load(start.model.path, threads=start.model.threads, kv_tokens=KV_TOKENS)
-            asked = AskEngine(engine, start.model.path)
-            return asked, Escalate(asked)
-        if start.options["action"] == "precise":
-            precise = RecomputePrecise(model)
-            return precise, Escalate(precise)
-        alone = RecomputeAlone(model)
-        actions: Mapping[str, Action] = {
-            "lowest": LowestId(),
-            # The list that suits any prompt: to end comes first.
-            "priority": Priority(tuple(sorted(self.loaded.stop_ids))),
-            "alone": Escalate(alone),
-        }
-        return alone, actions[start.options["action"]]
-
-    def counts(self) -> Mapping[str, Any]:
-        """Say what the guard did."""
-        sums = self.guarding.tally.counts()
-        return {
-            "epsilon": self.guard.epsilon,
-            "calibration": str(self.guard.calibration),
-            "steps": sums.steps,
-            "fired": sums.fired,
-            "changed": sums.changed,
-            "outside": sums.outside,
-            "largest_drift": sums.largest_drift,
-        }
-
-
 class StableServer(TransformersServer):
     """Serves through samebits.stabilize."""
 
@@ -206,57 +137,3 @@ class StableServer(TransformersServer):
             rows, max_tokens=max_tokens, stop_ids=tuple(self.loaded.stop_ids)
         )
         return list(map(self.make_fields, rows, answers))
-
-
-class CacheServer(BatchServer):
-    """Serves what was asked before from a cache, and the rest as one ragged batch."""
-
-    def __init__(self, start: Start) -> None:
-        super().__init__(start)
-        self.folder = tempfile.TemporaryDirectory(prefix="samebits-advise-")
-        self.cache = OutputCache.open(
-            Path(self.folder.name) / "answers.sqlite3",
-            admission=Admission(allow=frozenset({Refusal.LENGTH})),
-        )
-        self.identity = Identity(
-            weights=str(self.facts.in_force.get("files", "")),
-            tokenizer="of the folder",
-            template=None,
-            setting={"dtype": str(self.facts.in_force["dtype"])},
-        )
-
-    def counts(self) -> Mapping[str, Any]:
-        """Say how often the cache had the answer."""
-        return {"cache": self.cache.counts.value()}
-
-    def serve(self, prompts: Sequence[AuditPrompt], max_tokens: int) -> list[dict[str, Any]]:
-        """Answer prompts that came together."""
-        requests = [self.make_request(ids, max_tokens) for ids in self.encode(prompts)]
-
-        def compute(places: Sequence[int]) -> Iterator[tuple[int, Answer]]:
-            made = super(CacheServer, self).serve([prompts[place] for place in places], max_tokens)
-            for place, fields in zip(places, made, strict=True):
-                ending = Ending(finish_reasons=(fields["finish_reason"],))
-                yield place, Answer(body=canonical_bytes(fields), ending=ending)
-
-        return [read_fields(found.answer) for found in self.cache.fetch_all(requests, compute)]
-
-    def make_request(self, ids: Ids, max_tokens: int) -> Request:
-        """Make the request that the cache knows."""
-        body = {"prompt_ids": list(ids), "temperature": 0, "max_tokens": max_tokens}
-        return Request(surface="samebits/advise/v1", body=body, identity=self.identity)
-
-
-def read_fields(answer: Answer) -> dict[str, Any]:
-    """Read the fields of an answer back."""
-    fields: dict[str, Any] = parse_json(answer.body)
-    return fields | {name: tuple(fields[name]) for name in ("token_ids", "steps", "margins")}
-
-
-TORCH_SERVERS: Mapping[str, Callable[[Start], Server]] = {
-    "batch": BatchServer,
-    "guard": GuardServer,
-    "stable": StableServer,
-    "cache": CacheServer,
-}
-"""By the name that rungs have for it."""
