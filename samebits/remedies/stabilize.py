@@ -8,6 +8,7 @@ from samebits.remedies.torch_extra import need
 
 if TYPE_CHECKING:
     from samebits.remedies.choose import Chooser
+    from samebits.remedies.stable_cache import AnswerCache
     from samebits.remedies.stable_model import StableModel
 
 ROWS = 8
@@ -23,6 +24,7 @@ def stabilize(
     buckets: Sequence[int] | None = None,
     precision: str | Mapping[str, str] | None = None,
     guard: "Chooser | None" = None,
+    cache: "AnswerCache | None" = None,
 ) -> "StableModel":
     """Give a transformers model whose answers do not depend on what is asked beside them.
 
@@ -37,6 +39,9 @@ def stabilize(
         precision: "float32" or "float64" for the computation of the whole model, or a mapping of
             the parts logits, norms, attention, residual to one of them. The weights stay.
         guard: Chooses the tokens instead of the greatest logit, row by row.
+        cache: Keeps answers, as samebits.cache.OutputCache does, whose rules of admission hold: by
+            default answers that were cut off are not kept. Not with a guard, whose settings no key
+            would name.
     Raises:
         ConfigError: The model has no stable form, a setting is impossible, or PyTorch is missing.
     """
@@ -50,6 +55,8 @@ def stabilize(
         raise ConfigError(expected=f"shape {' or '.join(SHAPES)}", found=repr(shape))
     if not is_count(rows):
         raise ConfigError(expected="rows of at least 1", found=repr(rows))
+    if guard is not None and cache is not None:
+        raise ConfigError(expected="a guard or a cache", found="both")
     shapes.check_model(model)
     is_fixed = shape == "fixed"
     if is_fixed:
@@ -60,6 +67,7 @@ def stabilize(
         buckets=fixed.check_buckets(buckets or fixed.BUCKETS) if is_fixed else (),
         plan=precisions.plan(model, precision),
         guard=guard,
+        cache=cache,
     )
     return StableModel(model, tokenizer, setting)
 

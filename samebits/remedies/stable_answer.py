@@ -8,6 +8,20 @@ from samebits.remedies.selftest import SelfTest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What was computed for one prompt."""
+
+    token_ids: tuple[int, ...]
+    """The one that ended the answer is the last."""
+    finish_reason: str
+    """stop or length."""
+    steps: tuple[str, ...]
+    """Bits of each step: the first 16 hexadecimal digits of the SHA-256 of its raw logits."""
+    margins: tuple[float, ...]
+    """Of each step, the largest logit minus the second largest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StableAnswer:
     """The answer to one prompt."""
 
@@ -22,6 +36,8 @@ class StableAnswer:
     """Bits of each step: the first 16 hexadecimal digits of the SHA-256 of its raw logits."""
     margins: tuple[float, ...]
     """Of each step, the largest logit minus the second largest."""
+    is_cached: bool = field(default=False, compare=False)
+    """Whether it came from a cache of answers and was not computed by this call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ calls the model is as it was: everything that is set on it is set for the time o
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -23,7 +23,8 @@ from samebits.remedies.precision import Plan, raised
 from samebits.remedies.reader import Ids, Reader
 from samebits.remedies.selftest import SelfTest, check_usable, find_usable
 from samebits.remedies.shape import masked
-from samebits.remedies.stable_answer import StableAnswer, StableFacts
+from samebits.remedies.stable_answer import Made, StableAnswer, StableFacts
+from samebits.remedies.stable_cache import AnswerCache, Weights, fetch, make_identity, make_request
 
 Report = Callable[[int, int], None]
 """Told after every step how many answers are there and how many are wanted."""
@@ -39,6 +40,7 @@ class Setting:
     buckets: tuple[int, ...]
     plan: Plan
     guard: Chooser | None
+    cache: AnswerCache | None
 
 
 @dataclass(slots=True)
@@ -57,6 +59,15 @@ class Row:
         self.tokens.append(token)
         self.steps.append(digest_bits(logits))
         self.margins.append(first - second)
+
+    def close(self, stop_ids: frozenset[int]) -> Made:
+        """Give what was made."""
+        return Made(
+            token_ids=tuple(self.tokens),
+            finish_reason="stop" if self.tokens[-1] in stop_ids else "length",
+            steps=tuple(self.steps),
+            margins=tuple(self.margins),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +97,7 @@ class StableModel:
         self.tokenizer = tokenizer
         self.setting = setting
         self.lock = threading.Lock()
+        self.weights = Weights(model)
         self.selftests: dict[tuple[int, int], SelfTest] = {}
 
     @property
@@ -140,11 +152,49 @@ class StableModel:
             report=progress or (lambda _done, _wanted: None),
         )
         self.check(ask)
+        if self.setting.cache is None:
+            made = [(one, False) for one in self.make(ask)]
+        else:
+            settings = {
+                "max_tokens": max_tokens,
+                "stop_ids": sorted(ask.stop_ids),
+                "temperature": temperature,
+                "seed": seed,
+            }
+            made = self.fetch(self.setting.cache, ask, settings)
+        answers = zip(ask.prompts, made, strict=True)
+        return [self.finish(ids, one, is_cached) for ids, (one, is_cached) in answers]
+
+    def make(self, ask: Ask) -> list[Made]:
+        """Compute what is asked for."""
         rows = [Row(prompt=ids) for ids in ask.prompts]
         with self.held():
             for sitting in self.seat(ask.prompts):
                 self.run(sitting, rows, ask)
-        return [self.finish(row, ask.stop_ids) for row in rows]
+        return [row.close(ask.stop_ids) for row in rows]
+
+    def fetch(
+        self, cache: AnswerCache, ask: Ask, settings: Mapping[str, Any]
+    ) -> list[tuple[Made, bool]]:
+        """Answer from a cache, and compute what it lacks."""
+        identity = make_identity(self.weights, self.facts)
+        requests = [
+            make_request(identity, ids, self.find_bucket(ids), settings) for ids in ask.prompts
+        ]
+
+        def make(places: Sequence[int]) -> list[Made]:
+            return self.make(replace(ask, prompts=tuple(ask.prompts[x] for x in places)))
+
+        return fetch(cache, requests, make)
+
+    def find_bucket(self, ids: Ids) -> int | None:
+        """Find the bucket that a prompt is read in; None if it is read alone.
+
+        Raises:
+            RequestTooLong: None holds it.
+        """
+        buckets = self.setting.buckets
+        return choose_bucket(len(ids), buckets) if buckets else None
 
     def encode(self, prompt: str | Sequence[int]) -> Ids:
         """Give the token ids of a prompt.
@@ -201,8 +251,7 @@ class StableModel:
                     expected=f"prompt and answer of at most {context} tokens, the model's context",
                     found=f"{len(ids)} and {ask.max_tokens} in prompt {request}",
                 )
-            if self.setting.buckets:
-                choose_bucket(len(ids), self.setting.buckets)
+            self.find_bucket(ids)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -289,16 +338,16 @@ class StableModel:
             fed[seat.row] = row.tokens[-1] if row.is_live else FILLER[0]
         return torch.tensor(fed, device=reader.device)[:, None]
 
-    def finish(self, row: Row, stop_ids: frozenset[int]) -> StableAnswer:
-        """Give an answer that has ended."""
-        tokens = tuple(row.tokens)
+    def finish(self, ids: Ids, made: Made, is_cached: bool) -> StableAnswer:
+        """Give an answer, with its text."""
         return StableAnswer(
-            token_ids=tokens,
-            text=self.decode(tokens),
-            finish_reason="stop" if tokens[-1] in stop_ids else "length",
-            num_prompt_tokens=len(row.prompt),
-            steps=tuple(row.steps),
-            margins=tuple(row.margins),
+            token_ids=made.token_ids,
+            text=self.decode(made.token_ids),
+            finish_reason=made.finish_reason,
+            num_prompt_tokens=len(ids),
+            steps=made.steps,
+            margins=made.margins,
+            is_cached=is_cached,
         )
 
     def decode(self, tokens: Ids) -> str | None:

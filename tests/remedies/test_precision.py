@@ -190,11 +190,11 @@ def test_an_operation_that_loses_digits_is_refused_by_name() -> None:
         run(model)
 
 
-class Live(TorchDispatchMode):
+class Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of arrays that operations made and that still live; keeps the most."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.holders: dict[int, int] = {}
         self.bytes = self.peak = 0
 

@@ -28,7 +28,8 @@ def _one_thread() -> Iterator[None]:
 
 
 def hold(model: Any, **setting: Any) -> Any:
-    return samebits.stabilize(model, **({"buckets": BUCKETS, "rows": 4} | setting))
+    given: dict[str, Any] = {"buckets": BUCKETS, "rows": 4}
+    return samebits.stabilize(model, **(given | setting))
 
 
 def ask(stable: Any, prompts: Sequence[list[int]], **call: Any) -> list[Any]:

@@ -1,0 +1,70 @@
+"""A stable model's answers are kept under all that they depend on, and under nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import samebits
+from samebits.cache import Admission, OutputCache, Refusal
+from samebits.errors import ConfigError
+from tests.remedies.tiny_models import BUCKETS, PROMPTS, make_model
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Any:
+    # Answers of tiny models never end by themselves.
+    admission = Admission(allow=frozenset({Refusal.LENGTH}))
+    with OutputCache.open(tmp_path / "answers.sqlite3", admission=admission) as opened:
+        yield opened
+
+
+def ask(model: Any, cache: Any, prompts: Any = PROMPTS[:2], **setting: Any) -> list[Any]:
+    call = {name: setting.pop(name) for name in ("temperature", "seed") if name in setting}
+    given: dict[str, Any] = {"buckets": BUCKETS, "rows": 2, "cache": cache} | setting
+    return list(samebits.stabilize(model, **given).generate(prompts, max_tokens=3, **call))
+
+
+def cached(answers: list[Any]) -> list[bool]:
+    return [answer.is_cached for answer in answers]
+
+
+def test_a_kept_answer_is_the_computed_one_in_any_company(cache: Any) -> None:
+    model = make_model()
+    first = ask(model, cache)
+    again = ask(model, cache, [*PROMPTS[2:4], PROMPTS[0]])
+    assert cached(first) == [False, False] and cached(again) == [False, False, True]
+    assert again[2] == first[0] == ask(model, None)[0]
+
+
+def test_what_an_answer_depends_on_is_in_its_key(cache: Any) -> None:
+    model = make_model()
+    ask(model, cache)
+    assert cached(ask(model, cache)) == [True, True]
+    for setting in (
+        {"shape": "alone"},
+        {"rows": 4},
+        {"buckets": (24,)},
+        {"precision": "float64"},
+        {"temperature": 1.0, "seed": 1},
+    ):
+        assert cached(ask(model, cache, PROMPTS[:1], **setting)) == [False], setting
+    assert cached(ask(make_model(rms_norm_eps=1e-3), cache)) == [False, False]
+    with torch.no_grad():
+        model.lm_head.weight[0, 0] += 1
+    assert cached(ask(model, cache)) == [False, False]
+
+
+def test_answers_that_were_cut_off_are_not_kept_unless_allowed(tmp_path: Path) -> None:
+    with OutputCache.open(tmp_path / "strict.sqlite3") as strict:
+        assert cached(ask(make_model(), strict) + ask(make_model(), strict)) == [False] * 4
+
+
+def test_a_guard_beside_a_cache_is_refused(cache: Any) -> None:
+    from samebits.remedies.choose import Greedy
+
+    with pytest.raises(ConfigError, match="a guard or a cache"):
+        ask(make_model(), cache, guard=Greedy())
