@@ -5,6 +5,7 @@
     ├── ModelFileError       a weight, tokenizer or config file is damaged or foreign
     ├── UnsupportedInput     an array of a dtype, layout or value that no operation takes
     ├── RequestError         one request cannot be served
+    │   ├── NotCached        only a kept answer was allowed, and there is none
     │   ├── RequestTooLong
     │   └── UnknownParameter
     ├── TargetError          an audited model or endpoint does not answer
@@ -52,6 +53,20 @@ class UnsupportedInput(SamebitsError):
 
 class RequestError(SamebitsError):
     """Refuse one request."""
+
+
+class NotCached(RequestError):
+    """Refuse a request that only the output cache may answer, and that it does not hold.
+
+    Attributes:
+        differences: What differs from the nearest recording, as samebits.cache.nearest names it.
+    """
+
+    def __init__(
+        self, *, expected: str, found: str, remedy: str = "", differences: Sequence[object] = ()
+    ) -> None:
+        self.differences = tuple(differences)
+        super().__init__(expected=expected, found=found, remedy=remedy)
 
 
 class RequestTooLong(RequestError):

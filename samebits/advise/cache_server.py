@@ -8,10 +8,16 @@ from typing import Any
 from samebits.advise.servers import Start
 from samebits.advise.torch_servers import BatchServer
 from samebits.audit.prompts import AuditPrompt
-from samebits.cache.admission import Admission, Refusal
-from samebits.cache.answer import Answer, Ending
-from samebits.cache.key import Identity, Request
-from samebits.cache.output_cache import OutputCache
+from samebits.cache import (
+    Admission,
+    Answer,
+    Ending,
+    Identity,
+    Outcome,
+    OutputCache,
+    Refusal,
+    Request,
+)
 from samebits.record.canonical import canonical_bytes, parse_json
 from samebits.remedies.reader import Ids
 
@@ -38,7 +44,8 @@ class CacheServer(BatchServer):
 
     def counts(self) -> Mapping[str, Any]:
         """Say how often the cache had the answer."""
-        return {"cache": self.cache.counts.value()}
+        outcomes = self.cache.tally().outcomes
+        return {"hits": outcomes[Outcome.HIT], "misses": outcomes[Outcome.MISS]}
 
     def serve(self, prompts: Sequence[AuditPrompt], max_tokens: int) -> list[dict[str, Any]]:
         """Answer prompts that came together."""

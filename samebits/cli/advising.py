@@ -22,16 +22,14 @@ from samebits.cli.environment import read_variables
 from samebits.cli.names import FormatName
 from samebits.cli.output_file import check_writable, write_atomically
 from samebits.cli.progress import show_progress
-from samebits.cli.reporting import put_report
+from samebits.cli.reporting import draw_advice, put_report
 from samebits.errors import ConfigError
 from samebits.lock.capture import capture_machine
-from samebits.report.advice_document import make_advice
-from samebits.report.advice_json import advice_json
 
-EXIT_NONE_WILL_DO = 1
-EXIT_CANNOT_TELL = 3
 EXIT_INTERRUPTED = 130
 LARGEST_BATCH = 256
+FREE = ("rungs", "need", "rate", "command")
+"""What may be another when a record is resumed: nothing is asked otherwise for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +156,8 @@ def begin(ask: AdviseAsk, options: Options) -> AdviceRecord:
         "dtype": ask.dtype,
         "threads": ask.threads,
         "model": ask.model,
+        "need": ask.need,
+        "rate": ask.rate,
         "command": spell_command(ask),
     }
     return AdviceRecord(
@@ -194,7 +194,7 @@ def check_same(past: AdviceRecord, now: AdviceRecord, out: Path) -> None:
     pairs += [
         (name, past.asked.get(name), now.asked.get(name))
         for name in sorted(past.asked.keys() | now.asked.keys())
-        if name not in ("rungs", "command")
+        if name not in FREE
     ]
     for name, then, here in pairs:
         if then != here:
@@ -244,16 +244,9 @@ def carry_out(options: Options, bench: Bench, record: AdviceRecord, out: Path) -
 
 def put(ask: AdviseAsk, record: AdviceRecord) -> int:
     """Print what a record says; give the exit code."""
-    found = weigh(record, need=ask.need, rate=ask.rate)
-    document = make_advice(found, ask.language)
-
-    def make_json() -> str:
-        return advice_json(found)
-
+    drawn = draw_advice(weigh(record, need=ask.need, rate=ask.rate), ask.language)
     if ask.html is not None:
-        put_report(document, make_json, FormatName.HTML, ask.html)
+        put_report(drawn.document, drawn.make_json, FormatName.HTML, ask.html)
         print(f"report: {ask.html}", file=sys.stderr)
-    put_report(document, make_json, FormatName.JSON if ask.as_json else None, None)
-    if found.here.rung is None:
-        return EXIT_NONE_WILL_DO
-    return 0 if found.here.is_shown else EXIT_CANNOT_TELL
+    put_report(drawn.document, drawn.make_json, FormatName.JSON if ask.as_json else None, None)
+    return drawn.exit_code

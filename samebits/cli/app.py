@@ -7,15 +7,19 @@ from typing import Annotated
 
 import typer
 
+from samebits.cli.advise import advise
 from samebits.cli.audit import audit
 from samebits.cli.compare import compare
 from samebits.cli.demo import demo
+from samebits.cli.flags import flags
 from samebits.cli.generate import generate
+from samebits.cli.lock import app as lock_app
 from samebits.cli.pull import pull
 from samebits.cli.report import report
+from samebits.cli.run import run
 from samebits.cli.verify import verify
 
-VERBS = (demo, audit, compare, report, generate, verify, pull)
+VERBS = (demo, audit, compare, report, advise, generate, verify, pull, flags, run)
 
 
 def _print_version(asked: bool) -> None:
@@ -49,4 +53,6 @@ app = typer.Typer(
 )
 app.callback()(share_options)
 for _verb in VERBS:
-    app.command()(_verb)
+    # What follows the command that samebits run is given belongs to that command.
+    app.command(context_settings={"allow_interspersed_args": _verb is not run})(_verb)
+app.add_typer(lock_app, name="lock")

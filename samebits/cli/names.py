@@ -61,3 +61,12 @@ ReportOption = Annotated[
 ]
 LanguageOption = Annotated[LanguageName, typer.Option(help="Language of the report.")]
 NeedOption = Annotated[NeedName, typer.Option(help="What has to stay the same for exit code 0.")]
+ENGINE_NAMES = (
+    *("pytorch", "vllm", "sglang", "tensorrt-llm", "onnxruntime", "openvino", "jax"),
+    "llama.cpp",
+)
+"""Engines that have a table of flags."""
+EngineOption = Annotated[
+    str | None,
+    typer.Option(help=f"{', '.join(ENGINE_NAMES)}; guessed from the command if not given."),
+]

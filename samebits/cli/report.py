@@ -1,4 +1,4 @@
-"""samebits report: draw the record of an audit again."""
+"""samebits report: draw the record of an audit or of an advice again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,30 +15,34 @@ from samebits.cli.names import (
 
 
 def report(
-    record: Annotated[Path, typer.Argument(help="Written by samebits audit.", show_default=False)],
+    record: Annotated[
+        Path,
+        typer.Argument(help="Written by samebits audit or samebits advise.", show_default=False),
+    ],
     as_format: FormatOption = None,
     out: ReportOption = None,
     language: LanguageOption = LanguageName.EN,
     need: Annotated[
         NeedName | None,
-        typer.Option(help="What has to stay the same; as the audit was asked if not given."),
+        typer.Option(help="What has to stay the same; as was asked if not given."),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Of an advice: share of prompts that may differ; as was asked."),
     ] = None,
 ) -> None:
-    """Draw the record of an audit as a text, a page or data.
+    """Draw the record of an audit, or of an advice, as a text, a page or data.
 
-    The same record gives the same bytes. Exit codes as for samebits audit.
+    The same record gives the same bytes. Exit codes as for the verb that wrote it.
     """
-    from samebits.audit.analyse import analyse
-    from samebits.audit.record_reader import read_record
     from samebits.cli.output_file import check_writable
-    from samebits.cli.reporting import put_report
-    from samebits.report.audit_document import make_document
-    from samebits.report.audit_json import audit_json
+    from samebits.cli.reporting import put_report, read_analysis, read_weighed
 
     if out is not None:
         check_writable(out, "--out")
-    found = read_record(record)
-    analysis = analyse(found, need=need.value if need else str(found.header.asked.get("need")))
-    document = make_document(analysis, language.value)
-    put_report(document, lambda: audit_json(analysis), as_format, out)
-    raise typer.Exit(analysis.exit_code)
+    wanted = need.value if need else None
+    drawn = read_weighed(record, wanted, rate, language.value) or read_analysis(
+        record, wanted, rate, language.value
+    )
+    put_report(drawn.document, drawn.make_json, as_format, out)
+    raise typer.Exit(drawn.exit_code)

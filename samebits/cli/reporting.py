@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from samebits.cli.names import FormatName
 from samebits.cli.output_file import write_atomically
 from samebits.errors import ConfigError
 
 if TYPE_CHECKING:
+    from samebits.advise.results import Advice
     from samebits.report.blocks import Document
 
 WIDEST = 100
@@ -21,6 +22,77 @@ ENDINGS = {
     ".json": FormatName.JSON,
     ".txt": FormatName.TERMINAL,
 }
+
+
+ADVICE_BEGINS = b'{"advice":'
+"""Canonical JSON puts this key first; a record of an audit begins otherwise."""
+EXIT_NONE_WILL_DO = 1
+EXIT_CANNOT_TELL = 3
+
+
+class Drawn(NamedTuple):
+    """A record read, judged and put into words."""
+
+    document: "Document"
+    make_json: Callable[[], str]
+    exit_code: int
+
+
+def read_analysis(path: Path, need: str | None, rate: float | None, language: str) -> Drawn:
+    """Read the record of an audit.
+
+    Raises:
+        ConfigError: A rate is asked for, which an audit does not have.
+        RecordCorrupt: It is none, or damaged.
+    """
+    from samebits.audit.analyse import analyse
+    from samebits.audit.record_reader import read_record
+    from samebits.report.audit_document import make_document
+    from samebits.report.audit_json import audit_json
+
+    if rate is not None:
+        raise ConfigError(expected="--rate with the record of an advice", found=str(path))
+    found = read_record(path)
+    analysis = analyse(found, need=need or str(found.header.asked.get("need")))
+    document = make_document(analysis, language)
+    return Drawn(document, lambda: audit_json(analysis), analysis.exit_code)
+
+
+def read_weighed(path: Path, need: str | None, rate: float | None, language: str) -> Drawn | None:
+    """Read the record of an advice; None if it is no such record.
+
+    Raises:
+        RecordCorrupt: It is one, and damaged.
+    """
+    # What is no file, the reader of audits refuses by name.
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        if file.read(len(ADVICE_BEGINS)) != ADVICE_BEGINS:
+            return None
+    from samebits.advise.record import read_advice
+    from samebits.advise.weigh import weigh
+
+    record = read_advice(path.read_bytes(), str(path))
+    found = weigh(
+        record,
+        need=need or str(record.asked.get("need")),
+        rate=record.asked.get("rate", 0.0) if rate is None else rate,
+    )
+    return draw_advice(found, language)
+
+
+def draw_advice(found: "Advice", language: str) -> Drawn:
+    """Put an advice into words."""
+    from samebits.report.advice_document import make_advice
+    from samebits.report.advice_json import advice_json
+
+    code = 0 if found.here.is_shown else EXIT_CANNOT_TELL
+    return Drawn(
+        make_advice(found, language),
+        lambda: advice_json(found),
+        EXIT_NONE_WILL_DO if found.here.rung is None else code,
+    )
 
 
 def put_report(

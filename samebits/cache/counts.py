@@ -1,0 +1,67 @@
+"""What a cache did, counted: each fetch has one outcome; what befell its answer stands beside."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from threading import Lock
+
+
+class Outcome(StrEnum):
+    """Where an answer came from."""
+
+    HIT = "hit"
+    """The store."""
+    MISS = "miss"
+    """It was computed, and kept if admission and store took it."""
+    JOINED = "joined"
+    """An equal request that was under way."""
+    BYPASSED = "bypassed"
+    """It was computed because the caller said no_cache."""
+    REFUSED = "refused"
+    """It was computed because admission leaves such requests alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Counts at one moment."""
+
+    outcomes: Mapping[str, int]
+    """By outcome; they add up to the number of fetches that were answered."""
+    refused: Mapping[str, int]
+    """Requests and answers that admission refused, by reason."""
+    unstored: Mapping[str, int]
+    """Answers that were given and could not be kept, by what the store said."""
+    unread: Mapping[str, int]
+    """Looks at the store that failed, by what the store said; each was a miss."""
+    damaged: int
+    """Entries found not to be what was written; each was a miss."""
+    evicted: int
+    """Entries dropped to stay within the size."""
+
+
+class Counts:
+    """Counters that threads share."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.counters: dict[str, Counter[str]] = {}
+
+    def add(self, kind: str, name: str, number: int = 1) -> None:
+        """Count something of a kind."""
+        with self.lock:
+            self.counters.setdefault(kind, Counter())[name] += number
+
+    def read(self) -> Tally:
+        """Give the counts as they are now."""
+        with self.lock:
+            kinds = {kind: dict(sorted(counter.items())) for kind, counter in self.counters.items()}
+        single = kinds.get("entries", {})
+        return Tally(
+            outcomes={str(name): kinds.get("outcome", {}).get(name, 0) for name in Outcome},
+            refused=kinds.get("refused", {}),
+            unstored=kinds.get("unstored", {}),
+            unread=kinds.get("unread", {}),
+            damaged=single.get("damaged", 0),
+            evicted=single.get("evicted", 0),
+        )
