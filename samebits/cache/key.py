@@ -23,7 +23,7 @@ PARTS = ("surface", "namespace", "index", "identity", "body", "integers")
 
 
 def frame(*parts: bytes) -> bytes:
-    """Join parts, each preceded by its length as u64 little-endian, so that no two lists collide."""
+    """Join parts, each after its length as u64 little-endian, so that no two lists collide."""
     return b"".join(piece for part in parts for piece in (len(part).to_bytes(8, "little"), part))
 
 
