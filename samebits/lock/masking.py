@@ -2,10 +2,13 @@
 
 import re
 
-USER = re.compile(r"(?<![\w@])([a-z][a-z0-9+.-]*://)[^\s/@]*@", re.IGNORECASE)
-QUERY = re.compile(r"([a-z][a-z0-9+.-]*://[^\s?#]*)[?#]\S*", re.IGNORECASE)
+MARK = "(not-shown)"
+"""Has no space, so that a masked address is still one word."""
+SCHEME = r"([a-z][a-z0-9+.-]*://"
+USER = re.compile(rf"(?<![\w@]){SCHEME})[^\s/@]*@", re.IGNORECASE)
+QUERY = re.compile(rf"{SCHEME}[^\s?#]*)[?#]\S*", re.IGNORECASE)
 PORT = re.compile(
-    r"([a-z][a-z0-9+.-]*://(?:\[[^\]\s]*\]|[^\s/:@\[]*)):(?!\d+(?:[/\s'\"]|$))[^\s/]+",
+    rf"{SCHEME}(?:\[[^\]\s]*\]|[^\s/:@\[]*)):(?!\d+(?:[/\s'\",;:)]|\.?$|\.\s))[^\s/]+",
     re.IGNORECASE,
 )
 """A port that is no number: the password of an address whose end was left out."""
@@ -14,6 +17,6 @@ HOME = re.compile(r"(/home|/Users|/root)(/[^/\s:'\"]+)?(?=[/\s:'\"]|$)")
 
 def mask(text: str) -> str:
     """Mask users, passwords, queries and fragments of addresses, and names of home folders."""
-    text = QUERY.sub(r"\1?(not shown)", USER.sub(r"\1(not shown)@", text))
-    text = PORT.sub(r"\1:(not shown)", text)
+    text = USER.sub(rf"\1{MARK}@", QUERY.sub(rf"\1?{MARK}", text))
+    text = PORT.sub(rf"\1:{MARK}", text)
     return HOME.sub(lambda found: "~" if found[1] != "/root" else f"~{found[2] or ''}", text)

@@ -15,7 +15,9 @@ from samebits.record.canonical import canonical_bytes
 from samebits.record.digest import tagged_digest
 
 READ_BYTES = 1 << 22
-KINDS = frozenset({".json", ".safetensors", ".bin", ".model", ".jinja", ".txt", ".gguf", ".tiktoken"})
+KINDS = frozenset(
+    {".json", ".safetensors", ".bin", ".model", ".jinja", ".txt", ".gguf", ".tiktoken"}
+)
 """Endings of the files that make a folder's model what it is."""
 NAMES = re.compile(
     r"(model|pytorch_model|consolidated|adapter_model|mtp)([.-]\d{2,5})?(-of-\d{2,5})?"

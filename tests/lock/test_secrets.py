@@ -36,8 +36,8 @@ def plant(folder: Path, marker: str) -> tuple[dict[str, str], list[str]]:
         "demo",
         "1.0",
         f"demo/{marker}.py,sha256={marker},1\n",
-        direct_url=f'{{"url": "https://{marker}:{marker}@host/{marker}", "vcs_info": {{"vcs": "git",'
-        f' "commit_id": "{marker}"}}}}',
+        direct_url=f'{{"url": "https://{marker}:{marker}@host/{marker}", "vcs_info": '
+        f'{{"vcs": "git", "commit_id": "{marker}"}}}}',
         extra=f"Author: {marker}\nHome-page: https://{marker}@host\nSummary: {marker}",
     )
     write_package(site, "other", f"1.0+{marker}_{marker}", None)
@@ -141,12 +141,15 @@ def test_versions_are_kept_only_in_their_shape(version: str, kept: bool) -> None
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("https://me:pw@host:8/v1", "https://(not shown)@host:8/v1"),
-        ("http://me:pw", "http://me:(not shown)"),
+        ("https://me:pw@host:8/v1", "https://(not-shown)@host:8/v1"),
+        ("http://me:pw", "http://me:(not-shown)"),
         ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
         ("'http://host:8000' and http://host:1/v1", "'http://host:8000' and http://host:1/v1"),
-        ("ftp://pw@host", "ftp://(not shown)@host"),
-        ("at http://host/v1?key=k, see", "at http://host/v1?(not shown) see"),
+        ("at http://u:p@h/x?token=t now", "at http://(not-shown)@h/x?(not-shown) now"),
+        ("http://host:80: a longer one", "http://host:80: a longer one"),
+        ("http://host:80.", "http://host:80."),
+        ("ftp://pw@host", "ftp://(not-shown)@host"),
+        ("at http://host/v1?key=k, see", "at http://host/v1?(not-shown) see"),
         ("/home/someone/models/x", "~/models/x"),
         ("/Users/someone", "~"),
         ("in /root/models", "in ~/models"),
@@ -155,3 +158,4 @@ def test_versions_are_kept_only_in_their_shape(version: str, kept: bool) -> None
 )
 def test_addresses_and_home_folders_are_masked(text: str, shown: str) -> None:
     assert mask(text) == shown
+    assert mask(shown) == shown

@@ -78,7 +78,7 @@ def test_another_number_of_threads_is_named_and_so_are_the_results_that_it_moves
     assert found >= {"variables.OMP_NUM_THREADS", "variables.OPENBLAS_NUM_THREADS"}
     assert any(field.startswith("pools.") and field.endswith(".threads") for field in found)
     assert find_ignored(now) == ()
-    with pytest.raises(LockMismatch, match="variables.OMP_NUM_THREADS: 2, now 1") as caught:
+    with pytest.raises(LockMismatch, match=r"variables\.OMP_NUM_THREADS: 2, now 1") as caught:
         check_lock(with_numpy, now)
     assert {item.field for item in caught.value.differences} == found  # type: ignore[attr-defined]
 
