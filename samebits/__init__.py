@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         SamebitsError,
         UnsupportedInput,
     )
+    from samebits.remedies.guard import Guard
     from samebits.remedies.seeds import seed_everything, seeded
     from samebits.remedies.stabilize import stabilize
 
@@ -25,6 +26,7 @@ __all__ = [
     "Completion",
     "ConfigError",
     "Engine",
+    "Guard",
     "ModelFileError",
     "RequestError",
     "SamebitsError",
@@ -40,6 +42,7 @@ _HOMES = {
     "Completion": "samebits.engine",
     "ConfigError": "samebits.errors",
     "Engine": "samebits.engine",
+    "Guard": "samebits.remedies.guard",
     "ModelFileError": "samebits.errors",
     "RequestError": "samebits.errors",
     "SamebitsError": "samebits.errors",
