@@ -36,6 +36,7 @@ COLUMNS = (
     Column(label="checked", is_sentence=True),
     Column(label="source", is_sentence=True),
 )
+MADE_BY = "Made by samebits from its table of flags; each row names its source."
 DEVICES = {Device.ANY: "", Device.CPU: "CPU", Device.GPU: "GPU"}
 
 
@@ -52,7 +53,7 @@ def make_flags(engine: EngineFlags) -> Document:
         language=words("lang"),
         title=f"{engine.title}: settings that fix kernels, graphs and order",
         sections=tuple(section for section in sections if section.blocks),
-        labels=page_labels(words),
+        labels=page_labels(words) | {"made-by": MADE_BY},
     )
 
 
