@@ -78,7 +78,8 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--max-tokens", type=int, default=24)
     asked = parser.parse_args()
-    model = AutoModelForCausalLM.from_pretrained(asked.folder, dtype=torch.bfloat16).eval()
+    model: Any = AutoModelForCausalLM.from_pretrained(asked.folder, dtype=torch.bfloat16)
+    model.eval()
     tokenizer = AutoTokenizer.from_pretrained(asked.folder)
     others = read_prompts("demo_prompts.json", tokenizer)[:CALIBRATION_PROMPTS]
     prompts = read_prompts("audit_prompts.json", tokenizer)

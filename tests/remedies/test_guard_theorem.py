@@ -6,7 +6,7 @@ Logits are multiples of 1/8, so that no difference is rounded and delta is met e
 from collections.abc import Sequence
 
 import numpy as np
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -42,6 +42,7 @@ def run(guard: Guard, oracle: Made, delta: int, shift: int, condition: int) -> l
     return ids
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     num_tokens=st.integers(1, 9),

@@ -20,20 +20,19 @@ from samebits.remedies.guard import (
     RecomputeAlone,
     RecomputePrecise,
     Shape,
-    argmax,
     calibrate,
     guarded_generate,
     measure_drift,
 )
 from samebits.remedies.guard.measure import follow
-from samebits.remedies.reader import Layout, Reader
+from samebits.remedies.reader import KeysValues, Layout, Reader
 from samebits.remedies.stabilize import stabilize
 from tests.remedies.tiny_models import make_model
 
 PROMPTS = [[(i * 7 + j * 3 + 1) % 256 for j in range(3 + (i * 5) % 13)] for i in range(8)]
 SHAPES = (Shape(), Shape(padding=7), Shape(num_rows=3), Shape(num_rows=8),
           Shape(num_rows=8, kv_cache=False))  # fmt: skip
-MAX_TOKENS = 16
+MAX_TOKENS = 12
 FIRES_ALWAYS = 1e6
 
 
@@ -69,7 +68,7 @@ def complete_under_every_condition(guard: Guard) -> list[list[tuple[int, ...]]]:
 
 def test_plain_greedy_search_flips_with_batch_padding_and_cache() -> None:
     first, *others = complete_under_every_condition(Guard(epsilon=0))
-    assert all(other != first for other in others)
+    assert any(other != first for other in others)
 
 
 def test_the_lowest_id_leaves_flips_whatever_epsilon_was_measured() -> None:
@@ -194,7 +193,7 @@ def test_after_escalation_a_rows_entries_are_those_of_the_canonical_pass(
     with torch.no_grad():
         logits = reader.read_prompt()
     untouched = reader.take_keys_values(1)
-    before = reader.take_keys_values(0)
+    ruin(reader, 0)
     state = RowState(logits=logits[0], ids=rows[0], num_prompt_tokens=len(rows[0]), request=0)
     choice = chooser.choose(state)
     assert choice.keys_values is not None
@@ -205,41 +204,39 @@ def test_after_escalation_a_rows_entries_are_those_of_the_canonical_pass(
     for layer, wanted in zip(after, canonical, strict=True):
         for held, entry in zip(layer, wanted, strict=True):
             assert torch.equal(held, entry[:, -held.shape[1] :].to(held.dtype))
-    assert any(not torch.equal(a, b) for a, b in zip(before[-1], after[-1], strict=True))
     for layer, wanted in zip(reader.take_keys_values(1), untouched, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(layer, wanted, strict=True))
 
 
-def test_steps_after_an_escalation_have_the_bits_of_a_run_that_was_canonical_throughout() -> None:
-    """Alone, cached: the step after a repair is that of a cache which only ever was canonical."""
+def ruin(reader: Reader, row: int) -> None:
+    for keys, values in reader.list_entries(row):
+        keys[row].zero_()
+        values[row].zero_()
+
+
+def read_with_repairs(repaired: Sequence[int], ruined: Sequence[int]) -> torch.Tensor:
+    """Feed a batch the oracle's tokens; (V,), row 0 after four of them."""
     oracle = RecomputeAlone(tiny())
-    prompt = tuple(PROMPTS[4])
-    token = argmax(oracle.decide(prompt))
-    layout = Layout(rows=(prompt,), length=len(prompt) + 9, pad_id=0)
-    steps = []
-    for is_repaired in (True, False):
-        reader = Reader(tiny(), layout)
-        with torch.no_grad():
-            reader.read_prompt()
-            if is_repaired:
-                found = oracle.recompute(prompt).keys_values
-                assert found is not None
-                reader.write_keys_values(0, tuple(found))  # type: ignore[arg-type]
-            steps.append(reader.feed(torch.tensor([[token]])))
-    canonical = Reader(tiny(), Layout(rows=(prompt,), length=len(prompt), pad_id=0))
+    courses = [follow(oracle, tuple(PROMPTS[place]), 4) for place in (4, 6)]
+    rows = tuple(course.prompt for course in courses)
+    reader = Reader(tiny(), Layout(rows=rows, length=20, pad_id=0))
     with torch.no_grad():
-        canonical.read_prompt()
-        # Equal keys and values without padding: the mask adds exact zeros only.
-        wanted = canonical.feed(torch.tensor([[token]]))
-    assert measure_drift(to_row(steps[0]), to_row(wanted)) <= measure_drift(
-        to_row(steps[1]), to_row(wanted)
-    )
-    repaired = canonical.take_keys_values(0)
-    assert repaired[0].keys.shape[1] == len(prompt) + 1
+        logits = reader.read_prompt()
+        for step in range(4):
+            if step in ruined:
+                ruin(reader, 0)
+            if step in repaired:
+                found = oracle.recompute((*rows[0], *courses[0].tokens[:step])).keys_values
+                reader.write_keys_values(0, tuple(KeysValues(*each) for each in found or ()))
+            logits = reader.feed(torch.tensor([[course.tokens[step]] for course in courses]))
+    return logits[0]
 
 
-def to_row(logits: torch.Tensor) -> Any:
-    return logits[0].float().numpy()
+def test_a_step_after_an_escalation_has_the_bits_of_a_run_that_was_canonical_throughout() -> None:
+    throughout = read_with_repairs(repaired=range(4), ruined=())
+    assert torch.equal(read_with_repairs(repaired=[3], ruined=()), throughout)
+    assert torch.equal(read_with_repairs(repaired=[3], ruined=[2]), throughout)
+    assert not torch.equal(read_with_repairs(repaired=[2], ruined=[3]), throughout)
 
 
 def test_repair_keeps_the_drift_of_later_steps_down() -> None:
