@@ -48,14 +48,12 @@ def main() -> None:
     integers = make_integers(COUNT)
     numpy = load("numpy", lacks)
     torch = load("torch", lacks)
-    digests = {f"libm.{name}": digest(case) for name, case in list_libm(integers)}
+    digests = digest_all("libm", list_libm(integers), lacks)
     if numpy is not None:
-        cases = list_numpy(numpy, integers)
-        digests.update((f"numpy.{name}", digest(case)) for name, case in cases)
+        digests.update(digest_all("numpy", list_numpy(numpy, integers), lacks))
     for device in () if torch is None else list_devices(torch):
-        cases = list_torch(torch, integers, device)
         prefix = "torch" if device == "cpu" else f"torch.{device}"
-        digests.update((f"{prefix}.{name}", digest(case)) for name, case in cases)
+        digests.update(digest_all(prefix, list_torch(torch, integers, device), lacks))
     report = {
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "libc": " ".join(filter(None, platform.libc_ver())),
@@ -94,6 +92,17 @@ def make_integers(count: int) -> array[int]:
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
         values[place] = (state >> 43) - 2**20
     return values
+
+
+def digest_all(prefix: str, cases: Iterator[tuple[str, Case]], lacks: list[str]) -> dict[str, str]:
+    """Digest the results of all cases, up to one that cannot even be made."""
+    digests = {}
+    try:
+        for name, case in cases:
+            digests[f"{prefix}.{name}"] = digest(case)
+    except FAILURES as error:
+        lacks.append(f"{prefix} cannot compute all cases ({type(error).__name__})")
+    return digests
 
 
 def digest(case: Case) -> str:

@@ -150,7 +150,12 @@ LOCK = {
     "it was asked, and no library that is loaded reads it": "提出了要求，但已加载的库都不读取它",
     "other kernels and another scheduler": "内核与调度器不同",
     "it tells less of itself": "它透露的自身信息较少",
-    "numpy is not installed": "未安装 numpy",
-    "torch is not installed": "未安装 torch",
+    "{name} is not installed": "未安装 {name}",
+    "{name} cannot be imported ({error})": "无法导入 {name}（{error}）",
+    "{name} cannot compute all cases ({error})": "{name} 无法算完全部项目（{error}）",
+    "thread pools cannot be read ({error})": "无法读取线程池（{error}）",
+    "thread pools differ between two processes": "两个进程的线程池不同",
+    "facts of torch differ between two processes": "两个进程的 torch 情况不同",
+    "packages differ between two processes": "两个进程的软件包不同",
 }
 SENTENCES_ZH: dict[str, str] = AUDIT | ENGINE | TRANSFORMERS | HTTP | STUB | COMPARE | LOCK

@@ -93,7 +93,7 @@ BROKEN = {
         {"/v1/models": tell_bytes(b"", status=302, Location="/v1/models")},
         "redirect",
     ),
-    "a huge body": ({"/v1/models": HUGE}, "32 MiB"),
+    "a huge body": ({"/v1/models": HUGE}, "a longer one"),
     "an error": ({"/v1/models": tell_bytes(b"oh", status=500)}, "status 500"),
 }
 
