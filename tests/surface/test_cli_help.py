@@ -10,18 +10,32 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from typer import Context
 from typer.models import ArgumentInfo
 
-from samebits.cli.app import VERBS, share_options
+from samebits.cli.app import VERBS, app, share_options
 
 SNAPSHOT = Path(__file__).with_name("cli_help.txt")
 
 
 def describe_commands() -> str:
     """Write every verb as a paragraph: its help, then a line for each argument and option."""
-    paragraphs = [describe("samebits", share_options)]
-    paragraphs += [describe(f"samebits {verb.__name__}", verb) for verb in VERBS]
-    return "\n\n".join(paragraphs) + "\n"
+    return "\n\n".join(describe(name, verb) for name, verb in list_commands()) + "\n"
+
+
+def list_commands() -> Iterator[tuple[str, Callable[..., None]]]:
+    """List the verbs, then those that have verbs of their own."""
+    yield "samebits", share_options
+    yield from ((f"samebits {verb.__name__}", verb) for verb in VERBS)
+    for group in app.registered_groups:
+        inner = group.typer_instance
+        assert inner is not None
+        if inner.registered_callback is not None and inner.registered_callback.callback is not None:
+            yield f"samebits {group.name}", inner.registered_callback.callback
+        for command in inner.registered_commands:
+            assert command.callback is not None
+            name = command.name or command.callback.__name__
+            yield f"samebits {group.name} {name}", command.callback
 
 
 def describe(name: str, verb: Callable[..., None]) -> str:
@@ -32,6 +46,8 @@ def describe(name: str, verb: Callable[..., None]) -> str:
 def describe_parameters(verb: Callable[..., None]) -> Iterator[str]:
     hints = get_type_hints(verb, include_extras=True)
     for name, parameter in inspect.signature(verb).parameters.items():
+        if hints[name] is Context:
+            continue
         kind, info = get_args(hints[name])
         yield f"    {spell(name, info)}{note(kind, parameter.default)}: {info.help}"
 
@@ -57,11 +73,11 @@ def test_help_is_the_snapshot() -> None:
 
 
 def test_everything_has_help() -> None:
-    for verb in (share_options, *VERBS):
+    for command, verb in list_commands():
         assert inspect.getdoc(verb)
         for name, hint in get_type_hints(verb, include_extras=True).items():
-            if name != "return":
-                assert get_args(hint)[1].help, f"{verb.__name__}: {name}"
+            if name != "return" and hint is not Context:
+                assert get_args(hint)[1].help, f"{command}: {name}"
 
 
 if __name__ == "__main__":
