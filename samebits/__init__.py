@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from samebits.cache import OutputCache
     from samebits.engine import Completion, Engine, SamplingParams
     from samebits.errors import (
         ConfigError,
@@ -28,6 +29,7 @@ __all__ = [
     "Engine",
     "Guard",
     "ModelFileError",
+    "OutputCache",
     "RequestError",
     "SamebitsError",
     "SamplingParams",
@@ -44,6 +46,7 @@ _HOMES = {
     "Engine": "samebits.engine",
     "Guard": "samebits.remedies.guard",
     "ModelFileError": "samebits.errors",
+    "OutputCache": "samebits.cache",
     "RequestError": "samebits.errors",
     "SamebitsError": "samebits.errors",
     "SamplingParams": "samebits.engine",

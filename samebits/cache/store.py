@@ -7,6 +7,8 @@ what an answer means. Normative: docs/formats.md, "Output cache".
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from samebits.cache.connections import Connections
 from samebits.cache.entry import Entry, Labels, TooLarge, check_entry, digest_entry
@@ -20,6 +22,7 @@ from samebits.cache.upkeep import (
     Verdict,
     list_entries,
     purge,
+    purge_keys,
     read_preimages,
     verify,
 )
@@ -155,6 +158,21 @@ class SqliteStore:
     def purge(self, choice: Choice) -> int:
         """Remove the entries that are meant; give their number."""
         return purge(self.connections, choice)
+
+    def purge_damaged(self) -> int:
+        """Remove the entries that `verify` finds damaged; give their number."""
+        return purge_keys(self.connections, self.verify().damaged)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the file; the last one to close it writes the log into it."""

@@ -9,6 +9,7 @@ import typer
 
 from samebits.cli.advise import advise
 from samebits.cli.audit import audit
+from samebits.cli.cache import app as cache_app
 from samebits.cli.compare import compare
 from samebits.cli.demo import demo
 from samebits.cli.flags import flags
@@ -56,3 +57,4 @@ for _verb in VERBS:
     # What follows the command that samebits run is given belongs to that command.
     app.command(context_settings={"allow_interspersed_args": _verb is not run})(_verb)
 app.add_typer(lock_app, name="lock")
+app.add_typer(cache_app, name="cache")

@@ -6,15 +6,19 @@ never bits.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from samebits.cache import Identity, OutputCache
+from samebits.engine.cached import generate_cached, stream_cached, stream_recorded
 from samebits.engine.generation import Generation
 from samebits.engine.identity import make_header, observe
 from samebits.engine.in_force import check_token_ids, resolve
+from samebits.engine.kept import make_identity
 from samebits.engine.limits import Limits
 from samebits.engine.loop import Loop
 from samebits.engine.output import Completion, FinishedEvent, TokenEvent
@@ -124,6 +128,7 @@ class Engine:
         *,
         receipt: bool = False,
         on_token: OnToken | None = None,
+        cache: OutputCache | None = None,
     ) -> list[Completion]:
         """Complete all prompts; the same prompt and parameters give the same bits in any company.
 
@@ -131,15 +136,21 @@ class Engine:
             prompts: texts, lists of token ids, or lists of messages for the chat template.
             params: for all prompts, or one for each; None means the defaults.
             receipt: record what is needed to check each completion again.
-            on_token: told each token as it is drawn.
+            on_token: told each token as it is drawn or replayed.
+            cache: replays completions equal in every field, and keeps new ones. Not with a receipt,
+                which is evidence of computing: then the cache only keeps.
         Returns:
             One completion a prompt, in order.
         Raises:
             RequestError: A prompt or parameter cannot be served; nothing was started.
+            NotCached: The cache may only replay, and does not hold it.
             UnsupportedInput: The numbers overflowed; nothing stays under way.
         """
+        if cache is not None and not receipt:
+            generations = self.make_generations(prompts, params)
+            return generate_cached(generations, self.cache_identity, cache, self.follow, on_token)
         done: dict[int, Completion] = {}
-        for event in self.stream(prompts, params, receipt=receipt):
+        for event in self.stream(prompts, params, receipt=receipt, cache=cache):
             if isinstance(event, FinishedEvent):
                 done[event.prompt] = event.completion
             elif on_token:
@@ -147,18 +158,32 @@ class Engine:
         return [done[place] for place in range(len(done))]
 
     def stream(
-        self, prompts: Sequence[Prompt], params: Params = None, *, receipt: bool = False
+        self,
+        prompts: Sequence[Prompt],
+        params: Params = None,
+        *,
+        receipt: bool = False,
+        cache: OutputCache | None = None,
     ) -> Iterator[TokenEvent | FinishedEvent]:
         """Complete all prompts, giving each token as it is drawn and each prompt as it finishes.
 
         Closing the iterator cancels what is left. Arguments and errors: as for `generate`; a
         refusal is raised by this call, not by the first `next`.
         """
-        generations = [
+        generations = self.make_generations(prompts, params, receipt=receipt)
+        if cache is None:
+            return self.follow(generations)
+        through = stream_recorded if receipt else stream_cached
+        return through(generations, self.cache_identity, cache, self.follow)
+
+    def make_generations(
+        self, prompts: Sequence[Prompt], params: Params, *, receipt: bool = False
+    ) -> list[Generation]:
+        """Check all requests of a call; start nothing."""
+        return [
             self.make_generation(prompt, each, place=place, receipt=receipt)
             for place, (prompt, each) in enumerate(pair(prompts, params))
         ]
-        return self.follow(generations)
 
     def make_generation(
         self, prompt: Prompt, params: SamplingParams, *, place: int = 0, receipt: bool = False
@@ -225,14 +250,28 @@ class Engine:
     @property
     def identity(self) -> ModelIdentity:
         """Digests of the model; the weights are digested when first asked for."""
-        if self.weights_digest is None:
-            self.weights_digest = self.decoder.weights_digest()
         return ModelIdentity(
             weight_file=self.file_digest(),
-            weights=self.weights_digest,
+            weights=self.digest_weights(),
             tokenizer=self.tokenizer.digest,
             template=self.template.digest if self.template else None,
         )
+
+    @cached_property
+    def cache_identity(self) -> Identity:
+        """What an output cache tells this engine's answers by."""
+        return make_identity(
+            self.decoder.arithmetic,
+            weights=self.digest_weights(),
+            tokenizer=self.tokenizer.digest,
+            template=self.template.digest if self.template else None,
+        )
+
+    def digest_weights(self) -> str:
+        """Digest the weights when first asked."""
+        if self.weights_digest is None:
+            self.weights_digest = self.decoder.weights_digest()
+        return self.weights_digest
 
     def check_open(self) -> None:
         """Refuse to work once closed.
