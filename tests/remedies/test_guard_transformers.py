@@ -30,9 +30,8 @@ from samebits.remedies.stabilize import stabilize
 from tests.remedies.tiny_models import make_model
 
 PROMPTS = [[(i * 7 + j * 3 + 1) % 256 for j in range(3 + (i * 5) % 13)] for i in range(8)]
-SHAPES = (Shape(), Shape(padding=7), Shape(num_rows=3), Shape(num_rows=8),
-          Shape(num_rows=8, kv_cache=False))  # fmt: skip
-MAX_TOKENS = 12
+SHAPES = (Shape(), Shape(num_rows=3, padding=2), Shape(num_rows=8, kv_cache=False))
+MAX_TOKENS = 18
 FIRES_ALWAYS = 1e6
 
 
@@ -55,11 +54,10 @@ def complete(
 
 
 def complete_under_every_condition(guard: Guard) -> list[list[tuple[int, ...]]]:
-    """Alone, alone without a cache, ragged in threes, all at once with and without a cache."""
+    """Alone, ragged in threes, all at once, and so without a cache."""
     threes = (PROMPTS[at : at + 3] for at in (0, 3, 6))
     return [
         [row for prompt in PROMPTS for row in complete([prompt], guard)],
-        [row for prompt in PROMPTS for row in complete([prompt], guard, kv_cache=False)],
         [row for part in threes for row in complete(part, guard)],
         complete(PROMPTS, guard),
         complete(PROMPTS, guard, kv_cache=False),
@@ -93,7 +91,7 @@ def test_epsilon_zero_is_plain_greedy_search_of_transformers() -> None:
 
 def test_a_calibration_says_what_it_saw() -> None:
     found = measured()
-    assert found.steps == len(PROMPTS) * MAX_TOKENS * 4 + 9 * MAX_TOKENS
+    assert found.steps == len(PROMPTS) * MAX_TOKENS * 2 + 9 * MAX_TOKENS
     assert found.epsilon == 2 * found.delta * 1.25 > 0
     assert found.quantiles[-1] == (1.0, found.delta)
     assert [drift for _, drift in found.quantiles] == sorted(drift for _, drift in found.quantiles)
