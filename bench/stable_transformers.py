@@ -27,7 +27,8 @@ def main(folder: str, dtype: str, shape: str) -> None:
     """Print how many answers keep their tokens and bits in other company."""
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype)).eval()
+    loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+    model = loaded.eval()
     stable = samebits.stabilize(model, tokenizer, shape=shape, buckets=(64,))
 
     def ask(prompts: Sequence[str]) -> list[Any]:
