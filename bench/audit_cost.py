@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.page import ROOT
 from samebits.audit.axes import AXES
 from samebits.audit.record_reader import read_record
-from samebits.cli import run
+from samebits.cli import run_line
 
 CAUSES = "batch:0.5,concurrency>=5:1@0.5/40,threads:1e-6"
 CALLS_A_PROMPT = 104
@@ -42,7 +42,9 @@ def measure_own(folder: Path, latency_ms: float) -> str:
     """Audit a target that answers after a fixed time."""
     record = folder / "own.jsonl"
     script = f"stub:seed=3,batch:0.5,latency_s={latency_ms / 1000}"
-    run(["audit", script, "--axes", FEW_AXES, "--out", str(record), "--html", f"{record}.html"])
+    run_line(
+        ["audit", script, "--axes", FEW_AXES, "--out", str(record), "--html", f"{record}.html"]
+    )
     end = read_record(record).ends[-1]
     return f"own time beside a target of {latency_ms:g} ms: {end.own_s / end.target_s:.1%}"
 
@@ -54,9 +56,10 @@ def measure_report(folder: Path, num: int) -> str:
     prompts.write_text("".join(f"prompt number {i} {'word ' * (i % 40)}\n" for i in range(count)))
     axes = ",".join(axis.key for axis in AXES if axis.key != "first-call")
     options = ["--axes", axes, "--prompts", str(prompts), "--out", str(record)]
-    run(["audit", f"stub:seed=3,{CAUSES}", *options])
+    run_line(["audit", f"stub:seed=3,{CAUSES}", *options])
     page = str(folder / "page.html")
-    command = f"from samebits.cli import run; run(['report', {str(record)!r}, '--out', {page!r}])"
+    words = ["report", str(record), "--out", page]
+    command = f"from samebits.cli import run_line; run_line({words!r})"
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", command], cwd=ROOT, check=True)
     wall_s = time.perf_counter() - start

@@ -2,7 +2,7 @@
 
 import hashlib
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from samebits.cache.key import frame
 
@@ -60,16 +60,18 @@ def digest_entry(key: bytes, entry: Entry) -> bytes:
     ).digest()
 
 
-def check_entry(key: bytes, parts: list[object], checksum: object) -> Entry:
+def check_entry(key: bytes, parts: tuple[Any, ...], checksum: object) -> Entry:
     """Give the parts of a row as an entry, if they are what was written under the key.
 
     Raises:
         DamagedEntry: They are not.
     """
-    created_ms, *rest = parts
-    if type(created_ms) is not int or any(type(part) is not bytes for part in rest):
-        raise DamagedEntry
-    entry = Entry(*parts)  # type: ignore[arg-type]  # their types were looked at
-    if digest_entry(key, entry) != checksum:
+    try:
+        entry = Entry(*parts)
+        found = digest_entry(key, entry)
+    except (TypeError, struct.error) as error:
+        # Damage may turn a number into bytes, and bytes into nothing.
+        raise DamagedEntry from error
+    if found != checksum:
         raise DamagedEntry
     return entry

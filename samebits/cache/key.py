@@ -6,6 +6,7 @@ one request and what is two: docs/formats.md, "Output cache".
 
 import hashlib
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,12 +20,13 @@ CONTROLS = frozenset({"samebits_cache"})
 """Top-level fields of a body that steer the cache alone: no part of the key, never sent on."""
 LONG = re.compile(rb'"-?[1-9][0-9]{15,}"')
 """In canonical JSON: what may be an integer that is too long for a number, or a text like it."""
+LENGTH = struct.Struct("<Q").pack
 PARTS = ("surface", "namespace", "index", "identity", "body", "integers")
 
 
 def frame(*parts: bytes) -> bytes:
     """Join parts, each after its length as u64 little-endian, so that no two lists collide."""
-    return b"".join(piece for part in parts for piece in (len(part).to_bytes(8, "little"), part))
+    return b"".join([piece for part in parts for piece in (LENGTH(len(part)), part)])
 
 
 def unframe(data: bytes) -> list[bytes]:
@@ -65,11 +67,14 @@ class Identity:
     digest of a lock."""
     spelling: bytes = field(init=False, compare=False, repr=False)
     """The canonical bytes, made once."""
+    has_long: bool = field(init=False, compare=False, repr=False)
+    """Whether the setting may hold a long integer."""
 
     def __post_init__(self) -> None:
         names = ("weights", "tokenizer", "template", "setting")
         value = {name: getattr(self, name) for name in names}
         object.__setattr__(self, "spelling", canonical_bytes(value))
+        object.__setattr__(self, "has_long", LONG.search(self.spelling) is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +138,7 @@ def strip_controls(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def spell_integers(body: Mapping[str, Any], identity: Identity, spelled: bytes) -> bytes:
     """List where long integers stand: canonical JSON spells them as texts, and texts differ."""
-    if not (LONG.search(spelled) or LONG.search(identity.spelling)):
+    if not (identity.has_long or LONG.search(spelled)):
         return b""
     places = [*find_long(body, ["body"]), *find_long(identity.setting, ["setting"])]
     return canonical_bytes(sorted(places))

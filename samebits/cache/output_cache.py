@@ -134,7 +134,11 @@ class OutputCache:
                 the nearest one.
             BaseException: Whatever `compute` raises; equal requests then try for themselves.
         """
-        return self.fetch_all([request], lambda _: [(0, compute())], control=control)[0]
+        rules, asked = control or self.control, self.shelf.read(0, request)
+        found = self.shelf.find(asked, rules)
+        if found:
+            return self.shelf.count(found)
+        return self.answer([asked], lambda _: [(0, compute())], rules)[0]
 
     def fetch_all(
         self, requests: Sequence[Request], compute: Compute, *, control: Control | None = None
@@ -149,13 +153,18 @@ class OutputCache:
         Raises:
             As `fetch`; what was computed until then is kept.
         """
+        asked = [self.shelf.read(place, request) for place, request in enumerate(requests)]
+        return self.answer(asked, compute, control or self.control)
+
+    def answer(self, asked: Sequence[Asked], compute: Compute, control: Control) -> list[Fetched]:
+        """Go round until every request has its answer."""
         done: dict[int, Fetched] = {}
-        left = [self.shelf.read(place, request) for place, request in enumerate(requests)]
+        left = list(asked)
         while left:
-            one = Round(self.shelf, self.sharing, control or self.control)
+            one = Round(self.shelf, self.sharing, control)
             answered, left = one.go(left, compute, self.refuse_missing)
             done |= answered
-        return [done[place] for place in range(len(requests))]
+        return [done[one.place] for one in asked]
 
     def look(self, request: Request, *, control: Control | None = None) -> Fetched | None:
         """Give what is kept for a request; None: compute it, and then call `keep`.

@@ -108,9 +108,9 @@ class Shelf:
 
     def is_fresh(self, entry: Entry, control: Control) -> bool:
         """Answer whether an entry is young enough; one from the future has no age to trust."""
-        limits = [limit for limit in (control.max_age_s, self.ttl_s) if limit is not None]
-        if not limits:
+        if control.max_age_s is None and self.ttl_s is None:
             return True
+        limits = [limit for limit in (control.max_age_s, self.ttl_s) if limit is not None]
         return 0 <= self.clock() - entry.created_ms / 1000 < min(limits)
 
     def settle(self, asked: Asked, answer: Answer, control: Control) -> Fetched:

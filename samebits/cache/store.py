@@ -90,8 +90,8 @@ class SqliteStore:
         connections.give(connection)
         if row is None:
             return None
-        number, *parts, checksum = row
-        entry = check_entry(key, parts, checksum)
+        number = row[0]
+        entry = check_entry(key, row[1:5], row[5])
         if len(self.touched) < TOUCHED:
             self.touched[number] = None
         return entry

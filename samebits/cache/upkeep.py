@@ -123,7 +123,7 @@ def is_whole(row: Sequence[object]) -> bool:
     if not isinstance(key, bytes) or not isinstance(preimage, bytes):
         return False
     try:
-        check_entry(key, [created_ms, ending, answer, events], checksum)
+        check_entry(key, (created_ms, ending, answer, events), checksum)
         asked = read_preimage(preimage)
     except (DamagedEntry, RecordCorrupt):
         return False

@@ -23,13 +23,13 @@ def main() -> NoReturn:
         from samebits.cli.streams import prepare_streams
 
         prepare_streams()
-        code = run(sys.argv[1:])
+        code = run_line(sys.argv[1:])
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     sys.exit(code)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_line(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; nothing but exit codes leaves here."""
     if sys.stdout is None:
         return _refuse("cannot write the output: standard output is closed")

@@ -8,7 +8,7 @@ import pytest
 
 from samebits.audit.fleet import ask_fleet, compare_fleet
 from samebits.audit.targets.http_client import Link
-from samebits.cli import run
+from samebits.cli import run_line
 from samebits.errors import ConfigError, TargetError
 from tests.audit.told_servers import (
     Answer,
@@ -104,7 +104,7 @@ def test_a_server_that_cannot_be_asked_is_refused_with_exit_code_2(
 ) -> None:
     answers, said = BROKEN[name]
     with run_server(vllm()) as one, run_server(answers) as other:
-        assert run(["lock", "fleet", one, other]) == 2
+        assert run_line(["lock", "fleet", one, other]) == 2
         err = capsys.readouterr().err
         assert "s3cr3t" not in err
         with pytest.raises(TargetError, match=said):
@@ -128,13 +128,13 @@ def test_the_key_comes_from_a_variable_and_stands_in_no_output(
 ) -> None:
     monkeypatch.setenv("MY_KEY", "s3cr3t-key")
     with run_server(vllm(), "s3cr3t-key") as one, run_server(vllm("1"), "s3cr3t-key") as other:
-        assert run(["lock", "fleet", one, other, "--api-key-env", "MY_KEY", "--json"]) == 1
+        assert run_line(["lock", "fleet", one, other, "--api-key-env", "MY_KEY", "--json"]) == 1
         out = capsys.readouterr().out
         assert [item["field"] for item in json.loads(out)["differences"]] == [f"{other} version"]
-        assert run(["lock", "fleet", one, other]) == 2
+        assert run_line(["lock", "fleet", one, other]) == 2
         monkeypatch.setenv("MY_KEY", "s3cr3t-other")
-        assert run(["lock", "fleet", one, other, "--api-key-env", "MY_KEY"]) == 2
-        assert run(["lock", "fleet", one, other, "--api-key-env", "NO_KEY"]) == 2
+        assert run_line(["lock", "fleet", one, other, "--api-key-env", "MY_KEY"]) == 2
+        assert run_line(["lock", "fleet", one, other, "--api-key-env", "NO_KEY"]) == 2
         shown = capsys.readouterr()
         assert "s3cr3t" not in out + shown.out + shown.err
 
@@ -172,6 +172,6 @@ def test_names_that_unicode_cannot_carry_are_shown_all_the_same(
 ) -> None:
     half = tell_bytes(b'{"data": [{"id": "\\ud800"}]}', "application/json")
     with run_server({"/v1/models": models("x", "m")}) as a, run_server({"/v1/models": half}) as b:
-        assert run(["lock", "fleet", a, b]) == 1
-        assert run(["lock", "fleet", a, b, "--json"]) == 1
+        assert run_line(["lock", "fleet", a, b]) == 1
+        assert run_line(["lock", "fleet", a, b, "--json"]) == 1
     assert "[U+D800]" in capsys.readouterr().out

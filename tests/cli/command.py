@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from samebits.cli import run
+from samebits.cli import run_line
 
 ROOT = Path(__file__).parents[2]
 CODE = "from samebits.cli import main; main()"
@@ -48,7 +48,7 @@ def make_environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:
     """Run in this process: quicker."""
-    code = run(arguments)
+    code = run_line(arguments)
     seen = capsys.readouterr()
     return Ended(code, seen.out, seen.err)
 

@@ -13,8 +13,8 @@ HEAVY = {
 }
 CODE = """
 import sys
-from samebits.cli import run
-run(sys.argv[1:])
+from samebits.cli import run_line
+run_line(sys.argv[1:])
 print("\\n".join(sys.modules), file=sys.stderr)
 """
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samebits.cli import run
+from samebits.cli import run_line
 from samebits.errors import RecordCorrupt
 from samebits.lock.contents import EngineFlags, Gpu, Lock, ModelDigests, Package
 from samebits.lock.facts import MachineFacts
@@ -76,7 +76,7 @@ def test_a_damaged_or_foreign_lock_is_refused_by_name_with_exit_code_2(
     (tmp_path / "good").write_bytes(GOOD)
     for words in (["verify", "lock"], ["diff", "lock", "good"], ["diff", "good", "lock"]):
         paths = [str(tmp_path / word) if word in ("lock", "good") else word for word in words]
-        assert run(["lock", *paths]) == 2
+        assert run_line(["lock", *paths]) == 2
         assert said in capsys.readouterr().err
 
 
@@ -140,5 +140,5 @@ def test_what_is_no_lock_file_is_refused_at_once(
     make(tmp_path / "lock")
     with pytest.raises(RecordCorrupt, match=said):
         read_lock(tmp_path / "lock")
-    assert run(["lock", "verify", str(tmp_path / "lock")]) == 2
+    assert run_line(["lock", "verify", str(tmp_path / "lock")]) == 2
     assert "expected a lock file" in capsys.readouterr().err

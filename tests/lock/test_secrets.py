@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samebits.cli import run
+from samebits.cli import run_line
 from samebits.lock.contents import Package
 from samebits.lock.flags import FLAGS, select_flags
 from samebits.lock.masking import mask
@@ -86,14 +86,14 @@ def test_a_secret_planted_everywhere_is_in_no_byte_of_file_or_output(
     out = tmp_path / "out.lock"
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        assert run(["lock", "--out", str(out), "--python", python, *options]) == 0, (
+        assert run_line(["lock", "--out", str(out), "--python", python, *options]) == 0, (
             output.getvalue()
         )
-        assert run(["lock", "verify", str(out), "--python", python, *options]) == 0
-        assert run(["lock", "verify", str(out), "--json", "--python", python, *options]) == 0
-        assert run(["lock", "fleet", f"ftp://{marker}@h", f"https://a:{marker}@h"]) == 2
-        assert run(["lock", "fleet", f"http://h/?key={marker}", "http://h:1"]) == 2
-        assert run(["lock", "fleet", f"http://h:{marker}/", "http://h:1"]) == 2
+        assert run_line(["lock", "verify", str(out), "--python", python, *options]) == 0
+        assert run_line(["lock", "verify", str(out), "--json", "--python", python, *options]) == 0
+        assert run_line(["lock", "fleet", f"ftp://{marker}@h", f"https://a:{marker}@h"]) == 2
+        assert run_line(["lock", "fleet", f"http://h/?key={marker}", "http://h:1"]) == 2
+        assert run_line(["lock", "fleet", f"http://h:{marker}/", "http://h:1"]) == 2
     text = out.read_text()
     assert '"demo"' in text and '"seed":"7"' in text and '"is_dirty":true' in text
     assert text.count(HIDDEN) >= len(VARIABLES) - 4
@@ -107,7 +107,7 @@ def test_variables_that_end_the_interpreter_give_a_refusal_without_their_values(
 ) -> None:
     marker = f"s3cr{secrets.token_hex(9)}"
     monkeypatch.setenv("PYTHONHASHSEED", marker)
-    assert run(["lock", "--python", bare_python(tmp_path)]) == 2
+    assert run_line(["lock", "--python", bare_python(tmp_path)]) == 2
     said = capsys.readouterr()
     assert marker not in said.out + said.err
     assert "ended with" in said.err
