@@ -2,8 +2,9 @@
 
     PYTHONPATH=. python -m bench.cache_hits [--entries 1000] [--answer-bytes 2000] [--seconds 3]
 
-Each hit is a whole one: the key is made from the request, the row is read, its checksum is made
-anew, the answer is given as bytes. Entries are asked in random order.
+Seconds are those of the process's own processor time. A fetch is a whole hit: the key is made from
+the request, the row is read, its checksum is made anew, the answer is given as bytes. Entries are
+asked in random order.
 """
 
 import argparse

@@ -34,4 +34,4 @@ class Control:
     @property
     def shares(self) -> bool:
         """Whether an equal request under way may answer it."""
-        return not (self.no_cache or self.no_store)
+        return not (self.no_cache or self.no_store or self.only_if_cached)

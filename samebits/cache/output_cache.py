@@ -135,10 +135,10 @@ class OutputCache:
             BaseException: Whatever `compute` raises; equal requests then try for themselves.
         """
         rules, asked = control or self.control, self.shelf.read(0, request)
-        found = self.shelf.find(asked, rules)
+        found = self.shelf.find(asked, rules, is_last=False)
         if found:
             return self.shelf.count(found)
-        return self.answer([asked], lambda _: [(0, compute())], rules)[0]
+        return self.go_round([asked], lambda _: [(0, compute())], rules)[0]
 
     def fetch_all(
         self, requests: Sequence[Request], compute: Compute, *, control: Control | None = None
@@ -153,18 +153,24 @@ class OutputCache:
         Raises:
             As `fetch`; what was computed until then is kept.
         """
+        rules = control or self.control
         asked = [self.shelf.read(place, request) for place, request in enumerate(requests)]
-        return self.answer(asked, compute, control or self.control)
+        found = [self.shelf.find(one, rules, is_last=False) for one in asked]
+        done = {place: self.shelf.count(one) for place, one in enumerate(found) if one}
+        done |= self.go_round([one for one in asked if one.place not in done], compute, rules)
+        return [done[one.place] for one in asked]
 
-    def answer(self, asked: Sequence[Asked], compute: Compute, control: Control) -> list[Fetched]:
-        """Go round until every request has its answer."""
+    def go_round(
+        self, asked: Sequence[Asked], compute: Compute, control: Control
+    ) -> dict[int, Fetched]:
+        """Join or compute what was not found, until every request has its answer."""
         done: dict[int, Fetched] = {}
         left = list(asked)
         while left:
             one = Round(self.shelf, self.sharing, control)
             answered, left = one.go(left, compute, self.refuse_missing)
             done |= answered
-        return [done[one.place] for one in asked]
+        return done
 
     def look(self, request: Request, *, control: Control | None = None) -> Fetched | None:
         """Give what is kept for a request; None: compute it, and then call `keep`.

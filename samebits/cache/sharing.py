@@ -1,4 +1,4 @@
-"""One round of a call: replay what is kept, join what is under way, compute the rest.
+"""One round for what a first look did not find: join what is under way, compute the rest.
 
 A call goes round again for those requests whose leader failed.
 """
@@ -63,29 +63,29 @@ class Round:
         self, asked: Asked, undo: ExitStack, refuse: Callable[[Asked], NoReturn]
     ) -> Fetched | None:
         """Give what is kept, or note that a request is joined, led or computed alone."""
-        found = self.shelf.find(asked, self.control)
-        if found is None and self.control.only_if_cached:
-            refuse(asked)
-        if found is None and self.may_share(asked):
-            claim = self.sharing.flights.claim(asked.key.digest)
+        key = asked.key.digest
+        if self.may_share(asked):
+            claim = self.sharing.flights.claim(key)
             if not claim.is_leader:
                 self.joined.append((asked, claim.landing))
                 return None
-            self.led[asked.key.digest] = claim.landing
-            undo.callback(self.sharing.flights.land, asked.key.digest, claim.landing, None)
-            # Another leader may have kept it and gone since we looked.
-            found = self.shelf.find(asked, self.control)
-        if found is None:
-            self.missing[asked.place] = asked
-            return None
-        self.land(asked, found.answer)
-        return self.shelf.count(found)
+            self.led[key] = claim.landing
+            undo.callback(self.sharing.flights.land, key, claim.landing, None)
+        # Another leader may have kept it and gone since the first look.
+        found = self.shelf.find(asked, self.control)
+        if found is not None:
+            self.land(asked, found.answer)
+            return self.shelf.count(found)
+        if self.control.only_if_cached:
+            refuse(asked)
+        self.missing[asked.place] = asked
+        return None
 
     def may_share(self, asked: Asked) -> bool:
         """Answer whether an equal request under way may answer this one, or this one it."""
         # Who computes for others must not wait for others: two could wait for each other.
         is_nested = getattr(self.sharing.nesting, "depth", 0) > 0
-        return self.control.shares and not asked.refusal and not is_nested
+        return not (asked.refusal or is_nested) and self.control.shares
 
     def land(self, asked: Asked, answer: Answer) -> None:
         """Give a finished answer to those who wait for it; a failure is not passed on."""

@@ -84,8 +84,12 @@ class Shelf:
             refusal = Refusal.UNKEYABLE
         return Asked(place=place, request=request, key=key, refusal=refusal)
 
-    def find(self, asked: Asked, control: Control) -> Fetched | None:
-        """Look a request up; None: it is to be computed."""
+    def find(self, asked: Asked, control: Control, *, is_last: bool = True) -> Fetched | None:
+        """Look a request up; None: it is to be computed.
+
+        Args:
+            is_last: no other look follows, so that what is wrong with the store is counted now.
+        """
         if asked.refusal or control.no_cache:
             return None
         key = asked.key.digest
@@ -95,12 +99,14 @@ class Shelf:
                 return None
             answer = read_answer(entry)
         except DamagedEntry:
-            self.counts.add("entries", "damaged")
-            LOG.warning("entry %s is damaged: not served, computed again", key.hex())
+            if is_last:
+                self.counts.add("entries", "damaged")
+                LOG.warning("entry %s is damaged: not served, computed again", key.hex())
             return None
         except StoreFault as fault:
-            self.counts.add("unread", fault.trouble)
-            LOG.warning("the output cache was not read: %s", fault)
+            if is_last:
+                self.counts.add("unread", fault.trouble)
+                LOG.warning("the output cache was not read: %s", fault)
             return None
         return Fetched(
             answer=answer, outcome=Outcome.HIT, key=key, created_s=entry.created_ms / 1000
