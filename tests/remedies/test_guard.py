@@ -254,6 +254,23 @@ def test_a_common_shift_is_no_drift() -> None:
     assert measure_drift(row(1, 2, 3.5), row(1, 2.25, 3)) == 0.375
 
 
+def test_drift_of_tokens_that_cannot_become_the_top_does_not_count() -> None:
+    truth = np.arange(40) / 4
+    moved = truth.copy()
+    moved[[0, 39]] += 5, 0.25
+    assert measure_drift(moved, truth) == 0.125
+    moved[19] -= 1
+    assert measure_drift(moved, truth) == 0.625
+
+
+def test_drift_of_the_sixteen_greatest_counts_though_they_are_no_rivals() -> None:
+    truth = np.arange(40) * 4.0
+    for place, drift in ((24, 0.5), (23, 0.0)):
+        moved = truth.copy()
+        moved[place] += 1
+        assert measure_drift(moved, truth) == drift
+
+
 def test_drift_of_two_vocabularies_is_refused() -> None:
     with pytest.raises(UnsupportedInput, match="one vocabulary"):
         measure_drift(row(1, 2), row(1, 2, 3))

@@ -1,4 +1,4 @@
-"""Same tokens under every condition whose logits lie within delta, if epsilon >= 2 * delta.
+"""Same tokens under every condition whose drift is at most delta, if epsilon >= 2 * delta.
 
 Logits are multiples of 1/8, so that no difference is rounded and delta is met exactly.
 """
@@ -81,6 +81,25 @@ def test_one_step_within_delta_chooses_as_the_oracle_and_never_outside(
     decision = Guard(epsilon=2 * delta, action=Escalate(One(0, 0))).decide(logits, [])
     assert decision.token == argmax(np.array(canonical, np.float64))
     assert not decision.outside
+
+
+@given(
+    canonical=st.lists(st.integers(0, 60), min_size=2, max_size=30),
+    moves=st.lists(st.integers(-9, 9), min_size=30, max_size=30),
+)
+def test_no_drift_beyond_the_contenders_is_needed(canonical: Row, moves: Row) -> None:
+    """Far tokens move much and lie far below: the measured drift is smaller, and still enough."""
+    truth = np.array(canonical) / EIGHTHS
+    logits = truth + np.array(moves[: len(truth)]) / EIGHTHS
+
+    class Truth(Made):
+        def decide(self, ids: Sequence[int]) -> F64:
+            return truth
+
+    delta = measure_drift(logits, truth)
+    assert delta <= np.ptp(logits - truth) / 2
+    guard = Guard(epsilon=2 * delta, action=Escalate(Truth(0, 0)))
+    assert guard.decide(logits, []).token == argmax(truth)
 
 
 def test_half_of_the_needed_epsilon_is_not_enough() -> None:

@@ -14,6 +14,9 @@ from samebits.remedies.guard.candidates import Logits, widen
 SAFETY = 1.25
 """The largest of n exchangeable drifts is exceeded by the next with probability 1/(n + 1); the
 factor is room for that, and for prompts unlike the measured ones."""
+NEAREST = 16
+"""Tokens whose drift counts though they are no rivals at this step: others like them will be at
+others, and steps with rivals alone would be too few to measure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +65,13 @@ class Calibration:
 
 
 def measure_drift(logits: Logits, canonical: Logits) -> float:
-    """Measure how far logits lie from the canonical ones, but for a shift of them all, in nats.
+    """Measure how far logits lie from the canonical ones, as far as it can reach a choice, in nats.
 
-    Half the distance from the lowest to the highest difference: the least delta such that all
-    logits lie within delta of the canonical ones after the best common shift. A common shift moves
-    no gap, hence no decision.
+    With d = logits - canonical and s the distance from its lowest to its highest value, no token
+    that lies more than s below the canonical top can be the top of the logits. Over the contenders,
+    which are all others and at least the NEAREST greatest, half the distance from the lowest to the
+    highest d is given: the least delta such that they lie within delta of the canonical ones after
+    a common shift, which moves no gap.
 
     Args:
         logits, canonical: (V,), at equal ids.
@@ -77,4 +82,8 @@ def measure_drift(logits: Logits, canonical: Logits) -> float:
         raise UnsupportedInput(
             expected="two rows over one vocabulary", found=f"{logits.shape}, {canonical.shape}"
         )
-    return float(np.ptp(widen(logits) - widen(canonical))) / 2
+    truth = widen(canonical)
+    moved = widen(logits) - truth
+    place = max(0, len(truth) - NEAREST)
+    depth = max(np.ptp(moved), truth.max() - np.partition(truth, place)[place])
+    return float(np.ptp(moved[truth.max() - truth <= depth])) / 2

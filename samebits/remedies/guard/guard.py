@@ -1,11 +1,13 @@
 """The guard: an epsilon, where it comes from, and what is done within it.
 
-Theorem. Let c be logits that are a function of the ids alone, and let every condition's logits lie
-within delta of them, but for a common shift. With `Escalate` to an oracle that gives c, and
-epsilon >= 2 * delta, every condition chooses the lowest id among the greatest of c. For if the
-guard does not fire, the top t is ahead of any other j by more than epsilon, so that
-c[t] - c[j] > epsilon - 2 * delta >= 0; and if it fires, the oracle chooses. By induction over the
-steps all conditions give the same tokens. The boundary may be closed or open: equality suffices.
+Theorem. Let c be logits that are a function of the ids alone, and let every condition's logits have
+a drift from them of at most delta, as `measure_drift` measures it. (They have, if all of them lie
+within delta of c.) With `Escalate` to an oracle that gives c, and epsilon >= 2 * delta, every
+condition chooses the lowest id among the greatest of c. For let t be the top of a condition's
+logits x, and m any greatest of c. Both are contenders, so x[t] - x[m] <= c[t] - c[m] + 2 * delta
+<= 2 * delta: m is a candidate. So if t stands alone, it is the only greatest of c; and if not, the
+oracle chooses. By induction over the steps all conditions give the same tokens. The boundary is
+closed because equality occurs.
 
 `LowestId` and `Priority` have no such property: with a gap that one condition puts at epsilon and
 another just above it, one fires and the other does not. tests/remedies/test_guard_theorem.py.
@@ -35,7 +37,7 @@ class Decision:
     margins: tuple[float, ...]
     """How far each candidate lies below the top, in nats."""
     drift: float | None = None
-    """Half of the spread between the step's logits and the oracle's; None if none was asked."""
+    """Of the step's logits from the oracle's, in nats (`measure_drift`); None: none was asked."""
     keys_values: KeysValues | None = field(default=None, repr=False, compare=False)
     """Of the oracle's pass, to repair the cache with; None if there are none."""
 
