@@ -157,7 +157,8 @@ def remove(connections: Connections, statement: str, rows: Sequence[Sequence[obj
         count = sum(connection.execute(statement, row).rowcount for row in rows)
         connection.execute("COMMIT")
         connection.execute("PRAGMA secure_delete = OFF")
-        connection.execute("PRAGMA incremental_vacuum").fetchall()
+        # Not `execute`, which gives one page back and stops.
+        connection.executescript("PRAGMA incremental_vacuum")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return count
 
