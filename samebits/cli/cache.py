@@ -232,6 +232,8 @@ def show(text: str, most: int, dots: str = "…") -> str:
 
 def spell_age(seconds: float) -> str:
     """Give an age in the largest unit that it fills twice."""
+    if seconds < 0:
+        return "ahead"
     size = next((u for u in ("w", "d", "h", "m") if seconds >= 2 * SECONDS[u]), "s")
     return f"{int(seconds // SECONDS[size])}{size}"
 
