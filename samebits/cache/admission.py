@@ -21,7 +21,7 @@ class Refusal(StrEnum):
     """Why a cache leaves a request alone or does not keep its answer."""
 
     SAMPLED = "sampled"
-    """Neither temperature 0 nor a seed was given: an absent one is the engine's own choice."""
+    """No temperature 0, no seed, no draw asked by name: what is absent is the engine's choice."""
     DOUBTFUL = "doubtful"
     """Whoever asks knows a reason why equal requests may be answered otherwise."""
     UNKEYABLE = "unkeyable"
@@ -68,9 +68,10 @@ class Admission:
         """Name why a request is left alone; None: it is repeatable."""
         if request.doubt and Refusal.DOUBTFUL not in self.allow:
             return Refusal.DOUBTFUL
-        if not is_repeatable(request.body) and Refusal.SAMPLED not in self.allow:
-            return Refusal.SAMPLED
-        return None
+        is_named = request.is_draw and request.index is not None
+        if is_named or is_repeatable(request.body) or Refusal.SAMPLED in self.allow:
+            return None
+        return Refusal.SAMPLED
 
     def refuse_answer(self, answer: Answer) -> Refusal | None:
         """Name why an answer is not kept; None: it is."""
@@ -79,9 +80,14 @@ class Admission:
 
 def is_repeatable(body: Mapping[str, Any]) -> bool:
     """Answer whether temperature 0 or a seed is given; null is not, and neither is false."""
-    temperature, seed = body.get("temperature"), body.get("seed")
-    is_greedy = not isinstance(temperature, bool) and temperature == 0
-    return is_greedy or (seed is not None and not isinstance(seed, bool))
+    seed = body.get("seed")
+    return is_greedy(body) or (seed is not None and not isinstance(seed, bool))
+
+
+def is_greedy(body: Mapping[str, Any]) -> bool:
+    """Answer whether temperature 0 is given."""
+    temperature = body.get("temperature")
+    return not isinstance(temperature, bool) and temperature == 0
 
 
 def find_flaws(answer: Answer) -> list[Refusal]:

@@ -5,9 +5,7 @@ connection, or opens a second one beside it, may destroy the file. So idle ones 
 fork, and a child that was forked while another thread used one leaves the file alone.
 """
 
-import os
 import sqlite3
-import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from samebits.cache.fault import StoreFault, Trouble, read_error
+from samebits.cache.forks import watch
 from samebits.cache.schema import check_tables
 
 BUSY_S = 5.0
@@ -27,9 +26,6 @@ SETTINGS = (
     "PRAGMA synchronous = NORMAL",
     "PRAGMA journal_size_limit = 16777216",
 )
-OPEN: "weakref.WeakSet[Connections]" = weakref.WeakSet()
-HOOKS: list[bool] = []
-"""Not empty once fork hooks stand."""
 
 
 class Connections:
@@ -51,7 +47,7 @@ class Connections:
         self.all: dict[int, sqlite3.Connection | None] = {}
         self.is_forked = self.is_closed = False
         self.is_writable = True
-        watch_forks(self)
+        watch(self)
         with self.lend():
             pass
 
@@ -160,6 +156,14 @@ class Connections:
         with suppress(sqlite3.Error):
             connection.close()
 
+    def before_fork(self) -> None:
+        """Close what nobody uses: child and parent open their own."""
+        self.close_idle()
+
+    def after_fork(self) -> None:
+        """In the child: where a thread that is no more held a connection, leave the file alone."""
+        self.is_forked = self.is_forked or bool(self.all)
+
     def close_idle(self) -> None:
         """Close what nobody uses."""
         while self.idle:
@@ -182,23 +186,3 @@ class Connections:
             found="one that was",
             remedy="Open the cache after the fork, or start processes by spawn.",
         )
-
-
-def watch_forks(connections: Connections) -> None:
-    """Tell a pool of forks; the hooks are set when the first one is made."""
-    OPEN.add(connections)
-    if not HOOKS and hasattr(os, "register_at_fork"):
-        HOOKS.append(True)
-        os.register_at_fork(before=before_fork, after_in_child=after_fork)
-
-
-def before_fork() -> None:
-    """Close idle connections: the child and this process open their own."""
-    for connections in list(OPEN):
-        connections.close_idle()
-
-
-def after_fork() -> None:
-    """In the child: where a thread that is no more held a connection, leave the file alone."""
-    for connections in list(OPEN):
-        connections.is_forked = connections.is_forked or bool(connections.all)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from threading import Lock
 
+from samebits.cache.forks import watch
+
 
 class Outcome(StrEnum):
     """Where an answer came from."""
@@ -44,8 +46,16 @@ class Counts:
     """Counters that threads share."""
 
     def __init__(self) -> None:
-        self.lock = Lock()
         self.counters: dict[str, Counter[str]] = {}
+        self.after_fork()
+        watch(self)
+
+    def before_fork(self) -> None:
+        """Do nothing: a child goes on from the counts of its parent."""
+
+    def after_fork(self) -> None:
+        """Take a new lock: a thread that is no more may hold the old one."""
+        self.lock = Lock()
 
     def add(self, kind: str, name: str, number: int = 1) -> None:
         """Count something of a kind."""

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from samebits.cache.answer import Answer
+from samebits.cache.forks import watch
 
 Landing = Future[Answer | None]
 """The leader's answer; None: it failed, and whoever waits asks again for itself."""
@@ -26,6 +27,14 @@ class Flights:
     """The computations under way, by key."""
 
     def __init__(self) -> None:
+        self.after_fork()
+        watch(self)
+
+    def before_fork(self) -> None:
+        """Do nothing: leaders go on in the parent."""
+
+    def after_fork(self) -> None:
+        """Begin without flights: in a child no thread is left that would land them."""
         self.lock = Lock()
         self.landings: dict[bytes, Landing] = {}
 

@@ -89,6 +89,8 @@ class Request:
     identity: Identity
     index: int | None = None
     """Which sample of it: 0, 1, …; None: it has no more than one."""
+    is_draw: bool = False
+    """The caller asks for draw `index` by name: asked again, this one is meant, seed or no seed."""
     doubt: str = ""
     """Why equal requests may be answered otherwise; empty: they cannot."""
 

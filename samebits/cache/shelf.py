@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from samebits.cache.admission import Admission, Refusal
+from samebits.cache.admission import Admission, Refusal, is_greedy
 from samebits.cache.answer import Answer, read_ending, spell_ending
 from samebits.cache.control import Control
 from samebits.cache.counts import Counts, Outcome
@@ -78,6 +78,8 @@ class Shelf:
     def read(self, place: int, request: Request) -> Asked:
         """Make the key of a request, and ask admission."""
         refusal, key = self.admission.refuse_request(request), NO_KEY
+        if request.is_draw and request.index and is_greedy(request.body):
+            LOG.warning("draw %d at temperature 0: every draw is the same", request.index)
         try:
             key = make_key(request, self.namespace)
         except UnsupportedInput:

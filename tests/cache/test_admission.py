@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from samebits.cache import Admission, Control, Outcome, Refusal, Request
+from samebits.cache import Admission, Control, Fetched, Outcome, Refusal, Request
 from samebits.errors import ConfigError
 from tests.cache.requests import Computing, make_answer, make_identity, make_request, open_cache
 
@@ -58,6 +58,28 @@ def test_an_absent_temperature_is_not_temperature_0(tmp_path: Path) -> None:
     request = Request(surface="s", body={"prompt": "x"}, identity=make_identity())
     with open_cache(tmp_path) as cache:
         assert cache.fetch(request, Computing()).refusal is Refusal.SAMPLED
+
+
+def test_B8_a_draw_asked_by_name_is_kept_without_a_seed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def ask(index: int | None, **body: Any) -> Fetched:
+        whole = make_request(**body).body
+        named = Request(
+            surface="s", body=whole, identity=make_identity(), index=index, is_draw=True
+        )
+        return cache.fetch(named, computing)
+
+    computing = Computing()
+    with open_cache(tmp_path) as cache:
+        bodies = [ask(index, temperature=1).answer.body for index in (0, 1, 0, 1, 2)]
+        assert bodies == [b"answer 1", b"answer 2", b"answer 1", b"answer 2", b"answer 3"]
+        assert ask(None, temperature=1).refusal is Refusal.SAMPLED
+        assert caplog.text == ""
+        ask(0)
+        assert caplog.text == ""
+        ask(1)
+    assert "every draw is the same" in caplog.text
 
 
 def test_what_the_caller_doubts_is_left_alone(tmp_path: Path) -> None:

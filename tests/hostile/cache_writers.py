@@ -11,7 +11,7 @@ import time
 from itertools import count
 from pathlib import Path
 
-from samebits.cache import OutputCache
+from samebits.cache import Answer, OutputCache
 from samebits.cache.store import MAX_BYTES
 from tests.cache.requests import Computing, make_answer, make_request
 
@@ -136,6 +136,23 @@ def fork_inside(folder: Path) -> None:
     print("forked inside")
 
 
+def fork_leading(folder: Path) -> None:
+    """Fork in the middle of a computation: the child waits for no thread that it has not."""
+    with OutputCache.open(folder / "store") as cache:
+
+        def compute() -> Answer:
+            child = os.fork()
+            if child == 0:
+                del cache.sharing.nesting.depth
+                found = cache.fetch(make_request(x=0), Computing())
+                os._exit(0 if found.outcome == "miss" else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            return make_answer("of the parent")
+
+        assert cache.fetch(make_request(x=0), compute).answer.body == b"of the parent"
+    print("forked leading")
+
+
 def fill_disk(folder: Path) -> None:
     """Write until the disk takes no more: answers are given, what was kept stays."""
     path, number = folder / "store", 0
@@ -181,6 +198,7 @@ if __name__ == "__main__":
         "race": lambda: race(Path(place), *map(int, numbers)),
         "fork": lambda: fork(Path(place)),
         "fork-inside": lambda: fork_inside(Path(place)),
+        "fork-leading": lambda: fork_leading(Path(place)),
         "fill": lambda: fill_disk(Path(place)),
         "read": lambda: read_only(Path(place)),
         "limit": lambda: limit_file(Path(place), *numbers),

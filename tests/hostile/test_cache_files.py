@@ -85,6 +85,10 @@ def test_a_child_forked_in_the_middle_of_a_look_leaves_the_file_alone(tmp_path: 
     assert run_program("fork-inside", tmp_path) == "forked inside"
 
 
+def test_a_child_forked_in_the_middle_of_a_computation_waits_for_nobody(tmp_path: Path) -> None:
+    assert run_program("fork-leading", tmp_path) == "forked leading"
+
+
 @needs_mount
 @pytest.mark.parametrize("size", ["400k", "1m"])
 def test_a_full_disk_costs_no_answer_and_nothing_that_was_kept(size: str, tmp_path: Path) -> None:
