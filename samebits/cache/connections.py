@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from samebits.cache.fault import StoreFault, Trouble, read_error
+from samebits.cache.fault import FAILURES, StoreFault, Trouble, read_error
 from samebits.cache.forks import watch
 from samebits.cache.schema import check_tables
 
@@ -61,7 +61,7 @@ class Connections:
         connection = self.take()
         try:
             yield connection
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self.fail(connection, error) from error
         except BaseException:
             self.mend(connection)
@@ -69,7 +69,7 @@ class Connections:
         else:
             self.give(connection)
 
-    def fail(self, connection: sqlite3.Connection, error: sqlite3.Error) -> StoreFault:
+    def fail(self, connection: sqlite3.Connection, error: Exception) -> StoreFault:
         """Take back a connection that failed, and make the fault to raise."""
         self.mend(connection)
         return read_error(error, str(self.path))
@@ -95,7 +95,7 @@ class Connections:
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-        except sqlite3.Error:
+        except FAILURES:
             self.drop(connection)
         else:
             self.give(connection)
@@ -145,7 +145,7 @@ class Connections:
         except BaseException as error:
             if connection is not None:
                 connection.close()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, FAILURES):
                 raise read_error(error, str(self.path)) from error
             raise
         return connection
@@ -153,7 +153,7 @@ class Connections:
     def drop(self, connection: sqlite3.Connection) -> None:
         """Close a connection for good."""
         self.all.pop(id(connection), None)
-        with suppress(sqlite3.Error):
+        with suppress(*FAILURES):
             connection.close()
 
     def before_fork(self) -> None:

@@ -44,18 +44,25 @@ TROUBLES = {
 """By the primary code of SQLite."""
 
 
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What Python raises for SQLite; the second where SQLite quotes a damaged name in its message."""
+
+
 @contextmanager
 def translate(path: str) -> Iterator[None]:
     """Turn an error of SQLite into a fault of the store at a path."""
     try:
         yield
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise read_error(error, path) from error
 
 
-def read_error(error: sqlite3.Error, path: str) -> StoreFault:
+def read_error(error: Exception, path: str) -> StoreFault:
     """Make the fault for an error of SQLite."""
-    code = getattr(error, "sqlite_errorcode", None) or 0
+    if isinstance(error, UnicodeDecodeError):
+        code = sqlite3.SQLITE_CORRUPT
+    else:
+        code = getattr(error, "sqlite_errorcode", None) or 0
     trouble, remedy = TROUBLES.get(code & 0xFF, (Trouble.UNAVAILABLE, ""))
     return StoreFault(
         trouble, expected=f"the store {path} to work", found=str(error), remedy=remedy

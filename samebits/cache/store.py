@@ -12,7 +12,7 @@ from typing import Self
 
 from samebits.cache.connections import Connections
 from samebits.cache.entry import Entry, Labels, TooLarge, check_entry, digest_entry
-from samebits.cache.fault import StoreFault, Trouble
+from samebits.cache.fault import FAILURES, StoreFault, Trouble
 from samebits.cache.key import Key
 from samebits.cache.schema import prepare_file
 from samebits.cache.upkeep import (
@@ -85,7 +85,7 @@ class SqliteStore:
         connection = connections.take()
         try:
             row = connection.execute(READ, (key,)).fetchone()
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise connections.fail(connection, error) from error
         connections.give(connection)
         if row is None:

@@ -120,16 +120,15 @@ def verify(connections: Connections) -> Verdict:
 def is_whole(row: Sequence[object]) -> bool:
     """Answer whether a row holds what was written, and is labelled as its key says."""
     key, created_ms, namespace, surface, weights, ending, answer, events, checksum, preimage = row
-    if not isinstance(key, bytes) or not isinstance(preimage, bytes):
+    if not isinstance(preimage, bytes) or digest_preimage(preimage) != key:
         return False
     try:
         check_entry(key, (created_ms, ending, answer, events), checksum)
         asked = read_preimage(preimage)
     except (DamagedEntry, RecordCorrupt):
         return False
-    labels = (asked.namespace, asked.surface, str(asked.identity["weights"]))
-    found = (namespace, surface, weights)
-    return digest_preimage(preimage) == key and [x.encode() for x in labels] == [*found]
+    labels = (asked.namespace, asked.surface, str(asked.identity.get("weights")))
+    return [label.encode() for label in labels] == [namespace, surface, weights]
 
 
 def purge(connections: Connections, choice: Choice) -> int:
