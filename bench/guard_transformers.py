@@ -1,7 +1,9 @@
 """What the guard's actions do to flips of a transformers model, and what they cost.
 
-python -m bench.guard_transformers FOLDER: 20 prompts alone, against ragged batches of 5 and 20.
-Epsilon is calibrated on other prompts. Prints a table; times are processor seconds.
+    python -m bench.guard_transformers FOLDER [--max-tokens 24] [--threads 1] [--write]
+
+20 prompts alone, against ragged batches of 5 and 20, in bfloat16. Epsilon is calibrated on other
+prompts, against each oracle. Times are processor seconds. --write puts the table into the page.
 """
 
 import argparse
@@ -14,6 +16,16 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from bench.page import (
+    ROOT,
+    describe_command,
+    describe_commit,
+    describe_machine,
+    describe_packages,
+    make_table,
+    write_between,
+)
+from samebits import Engine
 from samebits.remedies.guard import (
     Calibration,
     Escalate,
@@ -21,16 +33,21 @@ from samebits.remedies.guard import (
     Guarded,
     LowestId,
     Oracle,
+    Priority,
     RecomputeAlone,
-    RecomputePrecise,
     Shape,
     calibrate,
     guarded_generate,
 )
+from samebits.remedies.guard.engine_oracle import AskEngine
 
+PAGE = ROOT / "docs" / "guard.md"
 BATCHES = (5, 20)
 SHAPES = (Shape(), Shape(num_rows=4), Shape(num_rows=8, padding=3))
 CALIBRATION_PROMPTS = 8
+PRIORITY = (0, 1, 2)
+"""SmolLM2's tokens that begin and end a text, a turn: the list that suits any prompt."""
+HEADER = ("guard", "ε", "rows", "flips against alone", "steps fired", "largest drift", "time")
 Ids = tuple[int, ...]
 
 
@@ -55,21 +72,41 @@ def run(
     return [tokens for batch in batches for tokens in batch.tokens], batches, spent_s
 
 
-def list_guards(model: Any, found: dict[str, Calibration]) -> Iterator[tuple[str, Guard]]:
+def list_guards(
+    oracles: dict[str, Oracle], found: dict[str, Calibration]
+) -> Iterator[tuple[str, Guard]]:
     """List the guards to compare; each epsilon is that of its oracle."""
-    alone, precise = found["alone"], found["float32"]
+    alone = found["alone"]
     yield "none", Guard(epsilon=0)
     yield "lowest id", Guard.calibrated(alone, LowestId())
-    yield "escalate, alone", Guard.calibrated(alone, Escalate(RecomputeAlone(model)))
-    yield "escalate, float32", Guard.calibrated(precise, Escalate(RecomputePrecise(model)))
+    yield "priority", Guard.calibrated(alone, Priority(PRIORITY))
+    for name, oracle in oracles.items():
+        yield f"escalate, {name}", Guard.calibrated(found[name], Escalate(oracle))
 
 
-def describe(name: str, num_rows: int, batches: Sequence[Guarded]) -> str:
-    """Sum up what was tallied."""
-    counts = [batch.tally.counts() for batch in batches]
-    steps, fired = sum(c.steps for c in counts), sum(c.fired for c in counts)
-    drift = max(c.largest_drift for c in counts)
-    return f"{name:18} {num_rows:3} rows  {fired:4} of {steps} steps fired  drift {drift:.3f}"
+def measure(
+    model: Any, prompts: Sequence[Ids], guards: Iterator[tuple[str, Guard]], max_tokens: int
+) -> Iterator[tuple[str, ...]]:
+    """Give the lines of the table; each is printed as it comes."""
+    plain: dict[int, float] = {}
+    for name, guard in guards:
+        alone, *_ = run(model, prompts, guard, 1, max_tokens)
+        for num_rows in BATCHES:
+            tokens, batches, spent_s = run(model, prompts, guard, num_rows, max_tokens)
+            flips = sum(a != b for a, b in zip(alone, tokens, strict=True))
+            cost = spent_s / plain.setdefault(num_rows, spent_s)
+            counts = [batch.tally.counts() for batch in batches]
+            line = (
+                name,
+                f"{guard.epsilon:.3g}",
+                str(num_rows),
+                f"{flips} of {len(prompts)}",
+                f"{sum(c.fired for c in counts)} of {sum(c.steps for c in counts)}",
+                f"{max(c.largest_drift or 0 for c in counts):.3g}",
+                f"{cost:.2f}",
+            )
+            print(" | ".join(line), flush=True)
+            yield line
 
 
 def main() -> None:
@@ -77,30 +114,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
     parser.add_argument("--max-tokens", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help=f"into {PAGE.relative_to(ROOT)}")
     asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
     model: Any = AutoModelForCausalLM.from_pretrained(asked.folder, dtype=torch.bfloat16)
     model.eval()
     tokenizer = AutoTokenizer.from_pretrained(asked.folder)
     others = read_prompts("demo_prompts.json", tokenizer)[:CALIBRATION_PROMPTS]
     prompts = read_prompts("audit_prompts.json", tokenizer)
+    engine = Engine.load(asked.folder, threads=asked.threads)
     oracles: dict[str, Oracle] = {
         "alone": RecomputeAlone(model),
-        "float32": RecomputePrecise(model),
+        "sb1": AskEngine(engine, asked.folder),
     }
-    found = {}
-    for name, oracle in oracles.items():
-        found[name] = calibrate(model, others, oracle, shapes=SHAPES, max_tokens=12)
-        print(name, "epsilon", found[name].epsilon, found[name].value()["quantiles"], flush=True)
-    plain: dict[int, float] = {}
-    for name, guard in list_guards(model, found):
-        alone, *_ = run(model, prompts, guard, 1, asked.max_tokens)
-        for num_rows in BATCHES:
-            tokens, batches, spent_s = run(model, prompts, guard, num_rows, asked.max_tokens)
-            plain.setdefault(num_rows, spent_s)
-            flips = sum(a != b for a, b in zip(alone, tokens, strict=True))
-            cost = spent_s / plain[num_rows]
-            line = describe(name, num_rows, batches)
-            print(f"{line}  {flips} of {len(prompts)} flip  time × {cost:.2f}", flush=True)
+    found = {
+        name: calibrate(model, others, oracle, shapes=SHAPES, max_tokens=12)
+        for name, oracle in oracles.items()
+    }
+    lines = list(measure(model, prompts, list_guards(oracles, found), asked.max_tokens))
+    text = "\n\n".join(
+        (
+            f"{len(prompts)} prompts, {asked.max_tokens} tokens each at most, bfloat16,"
+            f" {describe_machine()}, {describe_packages('torch', 'transformers')},"
+            f" {describe_commit()}, by `{describe_command('bench.guard_transformers')}`.",
+            make_table(HEADER, lines),
+            "\n".join(f"- ε against {name}: {each}" for name, each in found.items()),
+        )
+    )
+    print(text)
+    if asked.write:
+        write_between(PAGE, "figures", text)
 
 
 if __name__ == "__main__":
