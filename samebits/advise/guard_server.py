@@ -15,8 +15,8 @@ from samebits.remedies.guard.oracles import RecomputeAlone, RecomputePrecise
 from samebits.remedies.guard.rows import GuardChooser
 
 CALIBRATED_PROMPTS = 8
-CALIBRATED_TOKENS = 8
-CALIBRATED_SHAPES = (Shape(), Shape(padding=7), Shape(num_rows=8))
+CALIBRATED_TOKENS = 4
+CALIBRATED_SHAPES = (Shape(padding=7), Shape(num_rows=8))
 
 
 class GuardServer(BatchServer):
