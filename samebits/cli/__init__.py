@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from samebits.errors import InvariantBroken, SamebitsError
+from samebits.errors import ConfigError, InvariantBroken, SamebitsError
 
 EXIT_BAD_INPUT = 2
 EXIT_BUG = 70
@@ -50,6 +50,8 @@ def run_line(arguments: Sequence[str]) -> int:
         code = _refuse(str(error))
     except OSError as error:
         code = _report_system(error, debug="--debug" in arguments)
+    except ImportError as error:
+        code = _report_import(error, debug="--debug" in arguments)
     except BaseException as error:
         # Not Exception alone: a panic in the tokenizer's Rust code is no Exception.
         code = _report_bug(error, debug="--debug" in arguments)
@@ -83,6 +85,17 @@ def _report_system(error: OSError, *, debug: bool) -> int:
         return _refuse(f"{error.filename}: {error.strerror}")
     if error.errno in full:
         return _refuse_output(error)
+    return _report_bug(error, debug=debug)
+
+
+def _report_import(error: ImportError, *, debug: bool) -> int:
+    """Tell an environment in which NumPy does not start from a bug."""
+    from samebits.cli.environment import check_numpy
+
+    try:
+        check_numpy()
+    except ConfigError as refusal:
+        return _refuse(str(refusal))
     return _report_bug(error, debug=debug)
 
 

@@ -48,6 +48,21 @@ def read_key(name: str, variables: Mapping[str, str] = os.environ) -> str | None
     return variables.get(name) or None
 
 
+def check_numpy(variables: Mapping[str, str] = os.environ) -> None:
+    """Refuse the two variables that together keep NumPy from being imported.
+
+    Raises:
+        ConfigError: Both are set.
+    """
+    names = ("NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES")
+    if all(variables.get(name) for name in names):
+        raise ConfigError(
+            expected=f"one of {' and '.join(names)}",
+            found="both, with which NumPy does not start",
+            remedy="Unset one of them.",
+        )
+
+
 def _check_names(variables: Mapping[str, str]) -> None:
     unknown = sorted(x for x in variables if x.startswith(_PREFIX) and x not in _KNOWN)
     if unknown:

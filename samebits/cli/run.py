@@ -1,6 +1,7 @@
 """samebits run: a command in an environment whose settings are fixed, and seen to be in force."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -149,6 +150,9 @@ def become(plan: "Plan") -> None:
 
     sys.stdout.flush()
     sys.stderr.flush()
+    # Python ignores these, and what is ignored stays so in the program that replaces us.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execve(plan.command.program, list(plan.words), dict(plan.environment))
     except OSError as error:

@@ -50,9 +50,10 @@ BLAS_CORES = choose(
     "armv8sve armv9sme cortexa53 cortexa55 cortexa57 cortexa72 cortexa73 cortexa76 cortexx1 "
     "neoversen1 neoversen2 neoversev1 thunderx thunderx2t99 vortex vortexm4"
 )
+XLA_ISAS = choose("sse4_2 avx avx2 avx512 avx512_vnni avx512_bf16 amx amx_fp16")
 XLA_FLAG = (
-    r"--xla_(gpu_(deterministic_ops|exclude_nondeterministic_ops|autotune_level)"
-    r"|allow_excess_precision|cpu_max_isa)(=[a-z0-9_]{1,12})?"
+    r"--xla_((gpu_(deterministic_ops|exclude_nondeterministic_ops)|allow_excess_precision)"
+    rf"(=(true|false|0|1))?|gpu_autotune_level=\d|cpu_max_isa=({XLA_ISAS}))"
 )
 ATTENTIONS = choose(
     "flash_attn flashinfer torch_sdpa xformers triton_attn flex_attention tree_attn cpu_attn "

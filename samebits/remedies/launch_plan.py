@@ -68,7 +68,9 @@ def make_plan(
     check_threads(asked.threads)
     wanted = want_variables(engine, variables, asked)
     environment = {**variables, **wanted, **asked.settings}
-    environment = {name: value for name, value in environment.items() if value}
+    # An empty variable of the user's says something: CUDA_VISIBLE_DEVICES= hides every GPU.
+    taken = {name for name, value in asked.settings.items() if not value}
+    environment = {name: value for name, value in environment.items() if name not in taken}
     options = [flag for flag in engine.on(asked.device) if flag.kind is Kind.OPTION]
     lacking = tuple(
         flag for flag in options if flag.is_set and name_of(flag) not in command.options
@@ -88,7 +90,7 @@ def make_plan(
         words=words,
         environment=environment,
         added={k: v for k, v in environment.items() if variables.get(k) != v},
-        removed=tuple(sorted(k for k, v in variables.items() if v and k not in environment)),
+        removed=tuple(sorted(variables.keys() - environment.keys())),
         kept=read_variables({k: v for k, v in environment.items() if variables.get(k) == v}),
         options=lacking,
         differing=tuple(list_differing(options, command, asked.threads)),
@@ -151,13 +153,14 @@ def merge_joint(flags: Sequence[Flag], text: str) -> tuple[str, list[tuple[str, 
         if name not in there:
             words.append(flag.value)
         elif there[name] != flag.value:
-            others.append((there[name], flag.value))
+            others.append((show(JOINT, there[name]), flag.value))
     return " ".join(words), others
 
 
 def show(name: str, value: str) -> str:
-    """Show a value of the user's if it looks like one of its variable."""
-    return read_variables({name: value}).get(name, "")
+    """Show a value of the user's if it looks like one of its variable; flag by flag if joint."""
+    words = value.split() if name == JOINT else [value]
+    return " ".join(read_variables({name: word}).get(name, "") for word in words)
 
 
 def refuse_contradiction(wanted: Sequence[str], found: Sequence[str]) -> ConfigError:

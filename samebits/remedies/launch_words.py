@@ -7,7 +7,7 @@ program and the options that we add: the rest may hold keys.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from samebits.remedies.launch_plan import Plan
+from samebits.remedies.launch_plan import Plan, show
 from samebits.remedies.verify_flags import Check, State
 
 SIGNS = {State.IN_FORCE: "ok", State.IGNORED: "IGNORED", State.UNVERIFIED: "?"}
@@ -20,7 +20,7 @@ def list_plan(plan: Plan, *, is_guessed: bool) -> Iterator[str]:
     yield f"engine   {plan.engine.title}{guess}; on the {plan.device.upper()}; {threads}"
     yield f"python   {plan.command.interpreter or 'none that can be found'}"
     for name, value in sorted(plan.added.items()):
-        yield f"set      {name}={value}"
+        yield f"set      {name}={show(name, value)}"
     for name in plan.removed:
         yield f"unset    {name}"
     for name, value in plan.kept.items():

@@ -90,13 +90,15 @@ def check_variable(name: str, asked: str, evidence: Evidence) -> Check:
 
 
 def check_probe(evidence: Evidence) -> Check:
-    """Check that fixed things come out equal over two starts."""
+    """Check that fixed things come out equal over two starts, and that libraries load at all."""
     digests = evidence.probe.digests
     other = sorted(name for name, value in digests.items() if value == NOT_REPEATABLE)
     found = f"{len(digests) - len(other)} of {len(digests)} equal"
     if other:
         found += f"; not {', '.join(other[:5])}"
-    state = State.IGNORED if other else State.IN_FORCE
+    broken = [text for text in evidence.probe.lacks if "cannot be imported" in text]
+    found = "; ".join([found, *broken])
+    state = State.IGNORED if other or broken else State.IN_FORCE
     return Check(name="numeric probe", asked="equal over two starts", state=state, found=found)
 
 

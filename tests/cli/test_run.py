@@ -66,6 +66,35 @@ def test_a_signal_reaches_the_command_itself(python: str) -> None:
         assert process.wait(timeout=20) == -signal.SIGTERM
 
 
+def test_an_empty_variable_reaches_the_command(python: str) -> None:
+    code = "import os; print(repr(os.environ.get('CUDA_VISIBLE_DEVICES')))"
+    ended = start("run", "--", python, "-c", code, environment={"CUDA_VISIBLE_DEVICES": ""})
+    assert ended.out == "''\n"
+
+
+def test_a_closed_pipe_ends_the_command_as_it_would_without_us() -> None:
+    shown = start("run", "--engine", "pytorch", "--", "grep", "SigIgn", "/proc/self/status")
+    assert int(shown.out.split()[1], 16) & (1 << (signal.SIGPIPE - 1)) == 0
+
+
+def test_flags_of_the_user_that_are_joined_with_ours_are_shown_by_allow_list(python: str) -> None:
+    secret = {"XLA_FLAGS": "--xla_dump_to=/home/anna --xla_cpu_max_isa=hunter2"}
+    ended = start("run", "--dry-run", "--engine", "jax", "--device", "gpu", "--", python,
+                  environment=secret)  # fmt: skip
+    assert ended.code == 0
+    assert "anna" not in ended.out + ended.err
+    assert "hunter2" not in ended.out + ended.err
+    assert "--xla_gpu_deterministic_ops=true" in ended.out
+
+
+def test_numpys_two_contrary_variables_are_refused_by_name() -> None:
+    both = {"NPY_DISABLE_CPU_FEATURES": "AVX2", "NPY_ENABLE_CPU_FEATURES": "AVX2"}
+    assert_refused(start("verify", "receipt.json", environment=both), *both, "Unset one")
+    run = start("run", "--engine", "pytorch", "--", sys.executable, environment=both)
+    assert run.code == 2
+    assert "numpy cannot be imported" in run.err
+
+
 def test_a_dry_run_prints_all_and_runs_nothing(python: str, tmp_path: Path) -> None:
     made = tmp_path / "made"
     ended = start("run", "--dry-run", "--", python, "-c", f"open({str(made)!r}, 'w')")
