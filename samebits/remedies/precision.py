@@ -135,14 +135,18 @@ def list_parts(
 def raised(model: Any, planned: Plan | Precision) -> Iterator[None]:
     """Let a model compute by a plan, meanwhile; then everything is as it was.
 
+    The caller's autocast is off, meanwhile: it would round by another plan.
+
     Args:
         planned: A plan made by `plan`, or a precision.
     Raises:
         ConfigError: As `plan`; or, as the model runs, an operation rounds to fewer digits.
     """
     raising = Raised(model, planned)
+    device = next(model.parameters()).device.type
     try:
-        yield
+        with torch.autocast(device, enabled=False):
+            yield
     finally:
         raising.restore()
 

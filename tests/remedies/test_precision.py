@@ -141,6 +141,18 @@ def test_everything_is_restored_even_after_an_error() -> None:
     assert is_same_bits(run(model), plain)
 
 
+@pytest.mark.parametrize("precision", [None, "float32", {"norms": "float64"}])
+def test_autocast_around_a_call_moves_no_bit(precision: Any) -> None:
+    model = make_model("llama", "float32")
+    with raised(model, plan(model, precision)):
+        plain = run(model)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not is_same_bits(run(model), plain)
+        with raised(model, plan(model, precision)):
+            assert is_same_bits(run(model), plain)
+        assert torch.is_autocast_enabled("cpu")
+
+
 def test_the_permanent_form_stays_until_it_is_restored() -> None:
     model = make_model("llama", "bfloat16")
     plain = run(model)
