@@ -4,11 +4,13 @@ PyTorch is seeded if it is loaded, or imported for it if that is asked for; a pr
 uses it does not wait for it.
 """
 
+import inspect
 import operator
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ContextDecorator, ExitStack
 from types import ModuleType, TracebackType
+from typing import Any, TypeVar
 
 from samebits.errors import ConfigError
 from samebits.remedies.seeds_knobs import Knob, list_hash_gaps, list_knobs
@@ -20,6 +22,9 @@ LARGEST_SEED = 2**32 - 1
 """The largest that NumPy's legacy generator takes: one rule for all of them."""
 
 Found = list[Knob | SeedItem]
+Function = TypeVar("Function", bound=Callable[..., Any])
+LATE = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+"""What runs after the call of it has returned."""
 
 
 def seed_everything(
@@ -80,6 +85,20 @@ class seeded(ContextDecorator):
         self._torch = torch
         self._variables = variables
         self._entered: list[ExitStack] = []
+
+    def __call__(self, func: Function) -> Function:
+        """Seed every call of a function.
+
+        Raises:
+            ConfigError: A generator or coroutine, whose body runs when the call is over.
+        """
+        if any(is_late(func) for is_late in LATE):
+            raise ConfigError(
+                expected="a function whose call runs its body",
+                found=f"{func.__qualname__}, a generator or coroutine",
+                remedy="Write the block inside it: with seeded(seed):",
+            )
+        return super().__call__(func)
 
     def __enter__(self) -> SeedReport:
         found = find_knobs(self._torch, self._variables, strict=self._strict, restorable=True)

@@ -231,3 +231,15 @@ def test_without_torch_asking_for_it_names_the_extra() -> None:
         "except ConfigError as error: print(error)"
     )
     assert 'pip install "samebits[torch]"' in run_script(script)
+
+
+def test_a_body_that_runs_after_its_call_is_no_function_to_decorate() -> None:
+    def draws() -> Iterator[float]:
+        yield random.random()
+
+    async def late_draw() -> float:
+        return random.random()
+
+    for late in (draws, late_draw):
+        with pytest.raises(ConfigError, match="a generator or coroutine"):
+            seeded(1)(late)
