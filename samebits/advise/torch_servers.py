@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from samebits.advise.servers import Start
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.target import TargetFacts
 from samebits.audit.targets.hf_load import Loaded, load
 from samebits.audit.targets.hf_session import HfSession, Seen
-from samebits.remedies.choose import Chooser, Greedy, RowState
+from samebits.remedies.batch import Batch, make_rows
+from samebits.remedies.choose import Chooser, Greedy
 from samebits.remedies.precision import plan, raised
 from samebits.remedies.reader import Ids, Layout, Reader
 from samebits.remedies.seeds import seed_everything
@@ -82,37 +82,17 @@ class BatchServer(TransformersServer):
 
     def generate(self, rows: tuple[Ids, ...], max_tokens: int) -> list[Seen]:
         """Make tokens for all rows until each has ended."""
-        longest = max(len(row) for row in rows)
-        reader = Reader(
-            self.loaded.model, Layout(rows=rows, length=longest, pad_id=self.loaded.pad_id)
-        )
+        layout = Layout(rows=rows, length=max(map(len, rows)), pad_id=self.loaded.pad_id)
         seen = [Seen() for _ in rows]
-        logits = reader.read_prompt()
-        for count in range(1, max_tokens + 1):
-            for place, row in enumerate(rows):
-                if not self.has_ended(seen[place]):
-                    self.step(reader, place, row, logits[place], seen[place])
-            if count == max_tokens or all(map(self.has_ended, seen)):
-                break
-            logits = reader.feed(torch.tensor([[each.tokens[-1]] for each in seen]))
-        return seen
-
-    def step(self, reader: Reader, place: int, row: Ids, logits: Tensor, seen: Seen) -> None:
-        """Choose a row's next token, and repair its cache where the chooser says so."""
-        state = RowState(
-            logits=logits,
-            ids=(*row, *seen.tokens),
-            num_prompt_tokens=len(row),
-            request=place,
+        batch = Batch(
+            reader=Reader(self.loaded.model, layout),
+            rows=dict(enumerate(make_rows(rows))),
+            chooser=self.chooser,
+            max_tokens=max_tokens,
+            stop_ids=self.loaded.stop_ids,
         )
-        choice = self.chooser.choose(state)
-        if choice.keys_values is not None:
-            reader.write_keys_values(place, choice.keys_values)
-        seen.add(logits, choice.token)
-
-    def has_ended(self, seen: Seen) -> bool:
-        """Answer whether a row's last token ends it."""
-        return bool(seen.tokens) and seen.tokens[-1] in self.loaded.stop_ids
+        batch.run(lambda row, logits: seen[row.request].add(logits, row.tokens[-1]))
+        return seen
 
 
 class StableServer(TransformersServer):

@@ -1,6 +1,6 @@
 """How a token is chosen in a stable generation: by one row alone, never by its companions.
 
-The loop (samebits.remedies.stable_model) reads logits and asks a chooser once for every row that
+The loop (samebits.remedies.batch) reads logits and asks a chooser once for every row that
 has not ended, in row order. A chooser sees one row, gives a token, and may give the row's KV
 entries anew: it repairs what it computed better, the loop writes that into its own cache in place
 of the row's entries before the token is fed, and feeds the token. So a chooser never touches a

@@ -1,7 +1,7 @@
 """A transformers model whose answers do not depend on what is asked beside them.
 
-The loop that reads batches and asks a chooser row by row. Which batches there are is fixed.py's,
-which rows of them may hold prompts is selftest.py's, in which precision is precision.py's. Between
+Puts the parts together: which batches there are is fixed.py's, which rows of them may hold prompts
+is selftest.py's, in which precision is precision.py's, the loop over steps is batch.py's. Between
 calls the model is as it was: everything that is set on it is set for the time of a call.
 """
 
@@ -15,10 +15,11 @@ import torch
 import transformers
 from torch import Tensor
 
-from samebits.errors import ConfigError, RequestError, RequestTooLong, UnsupportedInput
+from samebits.errors import ConfigError, RequestError, RequestTooLong
+from samebits.remedies.batch import Batch, Row, list_stop_ids, make_rows
 from samebits.remedies.bits import digest_bits
-from samebits.remedies.choose import Chooser, Greedy, RowState, Sampled
-from samebits.remedies.fixed import FILLER, Sitting, choose_bucket, seat_alone, seat_group
+from samebits.remedies.choose import Chooser, Greedy, Sampled
+from samebits.remedies.fixed import Sitting, choose_bucket, seat_alone, seat_group
 from samebits.remedies.precision import Plan, raised
 from samebits.remedies.reader import Ids, Reader
 from samebits.remedies.selftest import SelfTest, check_usable, find_usable
@@ -43,31 +44,18 @@ class Setting:
     cache: AnswerCache | None
 
 
-@dataclass(slots=True)
-class Row:
-    """One answer in the making."""
+@dataclass(slots=True, eq=False)
+class Trace:
+    """What is kept of the steps of one answer."""
 
-    prompt: Ids
-    tokens: list[int] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     margins: list[float] = field(default_factory=list)
-    is_live: bool = True
 
-    def add(self, logits: Tensor, token: int) -> None:
-        """Read one step: logits (V,) and the token that followed."""
+    def add(self, logits: Tensor) -> None:
+        """Read the logits (V,) of one step."""
         first, second = logits.double().topk(2).values.tolist()
-        self.tokens.append(token)
         self.steps.append(digest_bits(logits))
         self.margins.append(first - second)
-
-    def close(self, stop_ids: frozenset[int]) -> Made:
-        """Give what was made."""
-        return Made(
-            token_ids=tuple(self.tokens),
-            finish_reason="stop" if self.tokens[-1] in stop_ids else "length",
-            steps=tuple(self.steps),
-            margins=tuple(self.margins),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,11 +155,27 @@ class StableModel:
 
     def make(self, ask: Ask) -> list[Made]:
         """Compute what is asked for."""
-        rows = [Row(prompt=ids) for ids in ask.prompts]
+        rows = make_rows(ask.prompts)
+        traces = [Trace() for _ in rows]
+
+        def note(row: Row, logits: Tensor) -> None:
+            traces[row.request].add(logits)
+            ask.report(sum(not each.is_live for each in rows), len(rows))
+
         with self.held():
             for sitting in self.seat(ask.prompts):
-                self.run(sitting, rows, ask)
-        return [row.close(ask.stop_ids) for row in rows]
+                self.open(sitting, rows, ask).run(note)
+        return [close(row, trace, ask.stop_ids) for row, trace in zip(rows, traces, strict=True)]
+
+    def open(self, sitting: Sitting, rows: Sequence[Row], ask: Ask) -> Batch:
+        """Open the batch of a sitting; nothing is read yet."""
+        return Batch(
+            reader=Reader(self.model, sitting.layout),
+            rows={seat.row: rows[seat.request] for seat in sitting.seats},
+            chooser=ask.chooser,
+            max_tokens=ask.max_tokens,
+            stop_ids=ask.stop_ids,
+        )
 
     def fetch(
         self, cache: AnswerCache, ask: Ask, settings: Mapping[str, Any]
@@ -292,52 +296,6 @@ class StableModel:
             self.selftests[key] = found
         return self.selftests[key]
 
-    def run(self, sitting: Sitting, rows: list[Row], ask: Ask) -> None:
-        """Read one batch until all of its answers have ended."""
-        reader = Reader(self.model, sitting.layout)
-        logits = reader.read_prompt()
-        while True:
-            for seat in sitting.seats:
-                if rows[seat.request].is_live:
-                    self.step(reader, seat.row, seat.request, logits[seat.row], rows, ask)
-            ask.report(sum(not row.is_live for row in rows), len(rows))
-            if not any(rows[seat.request].is_live for seat in sitting.seats):
-                return
-            logits = reader.feed(self.list_fed(sitting, rows, reader))
-
-    def step(
-        self, reader: Reader, place: int, request: int, logits: Tensor, rows: list[Row], ask: Ask
-    ) -> None:
-        """Take one step of one row: choose, repair, end.
-
-        Raises:
-            UnsupportedInput: Its logits are no numbers.
-        """
-        row = rows[request]
-        if bool(logits.isnan().any()):
-            raise UnsupportedInput(
-                expected="logits that are numbers", found=f"NaN in prompt {request}"
-            )
-        state = RowState(
-            logits=logits,
-            ids=(*row.prompt, *row.tokens),
-            num_prompt_tokens=len(row.prompt),
-            request=request,
-        )
-        choice = ask.chooser.choose(state)
-        if choice.keys_values is not None:
-            reader.write_keys_values(place, choice.keys_values)
-        row.add(logits, choice.token)
-        row.is_live = choice.token not in ask.stop_ids and len(row.tokens) < ask.max_tokens
-
-    def list_fed(self, sitting: Sitting, rows: list[Row], reader: Reader) -> Tensor:
-        """List what each row is fed next (B, 1); those that have ended, and fillers, a filler."""
-        fed = [FILLER[0]] * len(sitting.layout.rows)
-        for seat in sitting.seats:
-            row = rows[seat.request]
-            fed[seat.row] = row.tokens[-1] if row.is_live else FILLER[0]
-        return torch.tensor(fed, device=reader.device)[:, None]
-
     def finish(self, ids: Ids, made: Made, is_cached: bool) -> StableAnswer:
         """Give an answer, with its text."""
         return StableAnswer(
@@ -374,10 +332,14 @@ def is_id(value: Any, size: int) -> bool:
     return isinstance(value, int) and 0 <= value < size
 
 
-def list_stop_ids(model: Any) -> frozenset[int]:
-    """List the ids that end an answer, by the model's generation settings."""
-    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    return frozenset(() if named is None else [named] if isinstance(named, int) else named)
+def close(row: Row, trace: Trace, stop_ids: frozenset[int]) -> Made:
+    """Give what was made for one prompt."""
+    return Made(
+        token_ids=tuple(row.tokens),
+        finish_reason="stop" if row.tokens[-1] in stop_ids else "length",
+        steps=tuple(trace.steps),
+        margins=tuple(trace.margins),
+    )
 
 
 def describe_machine() -> dict[str, Any]:

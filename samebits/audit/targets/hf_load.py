@@ -17,6 +17,7 @@ from samebits.audit.condition import Process
 from samebits.audit.target import TargetFacts
 from samebits.audit.targets.hf import ATTENTIONS, DTYPES, HfSettings, check_folder
 from samebits.errors import ConfigError, ModelFileError, TargetError
+from samebits.remedies.batch import list_stop_ids
 
 COMPILERS = ("c++", "g++", "clang++")
 READ_BYTES = 1 << 20
@@ -108,12 +109,6 @@ def translate(load_it: Any, path: str | Path, **options: Any) -> Any:
             expected=f"a model that transformers {transformers.__version__} loads",
             found=f"{type(error).__name__}: {error}",
         ) from error
-
-
-def list_stop_ids(model: Any) -> frozenset[int]:
-    """List the ids that end an answer, as transformers' generate reads them."""
-    ids = model.generation_config.eos_token_id
-    return frozenset(() if ids is None else [ids] if isinstance(ids, int) else ids)
 
 
 def make_facts(settings: HfSettings, process: Process, model: Any, tokenizer: Any) -> TargetFacts:

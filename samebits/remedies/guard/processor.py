@@ -12,10 +12,10 @@ from torch import Tensor
 from transformers import LogitsProcessor
 
 from samebits.errors import ConfigError
+from samebits.remedies.batch import list_stop_ids
 from samebits.remedies.guard.actions import KeysValues
 from samebits.remedies.guard.guard import Guard
 from samebits.remedies.guard.oracles import check_evaluating, to_numpy
-from samebits.remedies.guard.rows import list_stop_ids
 from samebits.remedies.guard.tally import Tally
 from samebits.remedies.reader import write_last
 

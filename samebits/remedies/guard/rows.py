@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from samebits.errors import ConfigError, UnsupportedInput
+from samebits.remedies.batch import Batch, list_stop_ids, make_rows
 from samebits.remedies.choose import Choice, RowState
 from samebits.remedies.guard.guard import Guard
 from samebits.remedies.guard.oracles import check_evaluating, to_numpy
@@ -76,56 +76,18 @@ def guarded_generate(
     """
     check_evaluating(model)
     check_batch(prompts, max_tokens)
-    batch = RowsUnderWay(
+    rows = make_rows(tuple(map(tuple, prompts)))
+    chooser = GuardChooser(guard)
+    batch = Batch(
         reader=Reader(model, lay_out(prompts, kv_cache=kv_cache)),
-        chooser=GuardChooser(guard),
+        rows=dict(enumerate(rows)),
+        chooser=chooser,
+        max_tokens=max_tokens,
         stop_ids=list_stop_ids(model) if stop_ids is None else frozenset(stop_ids),
-        outputs=[[] for _ in prompts],
     )
     with torch.no_grad():
-        batch.choose(batch.reader.read_prompt())
-        while batch.live and len(batch.outputs[batch.live[0]]) < max_tokens:
-            batch.choose(batch.reader.feed(batch.list_fed()))
-    return Guarded(tokens=tuple(map(tuple, batch.outputs)), tally=batch.chooser.tally)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowsUnderWay:
-    """A batch between two passes."""
-
-    reader: Reader
-    chooser: GuardChooser
-    stop_ids: frozenset[int]
-    outputs: list[list[int]]
-
-    @property
-    def live(self) -> list[int]:
-        """The rows that have not ended."""
-        return [
-            place
-            for place, output in enumerate(self.outputs)
-            if not output or output[-1] not in self.stop_ids
-        ]
-
-    def choose(self, logits: Tensor) -> None:
-        """Choose what follows each live row, by logits (B, V), and repair its entries."""
-        for place in self.live:
-            prompt, output = self.reader.layout.rows[place], self.outputs[place]
-            state = RowState(
-                logits=logits[place],
-                ids=(*prompt, *output),
-                num_prompt_tokens=len(prompt),
-                request=place,
-            )
-            choice = self.chooser.choose(state)
-            if choice.keys_values is not None and self.reader.cache is not None:
-                self.reader.write_keys_values(place, choice.keys_values)
-            output.append(choice.token)
-
-    def list_fed(self) -> Tensor:
-        """List the last token of each row (B, 1); nobody reads what follows one that has ended."""
-        last = [[output[-1]] for output in self.outputs]
-        return torch.tensor(last, device=self.reader.device)
+        batch.run()
+    return Guarded(tokens=tuple(tuple(row.tokens) for row in rows), tally=chooser.tally)
 
 
 def lay_out(prompts: Sequence[Sequence[int]], *, padding: int = 0, kv_cache: bool = True) -> Layout:
@@ -147,9 +109,3 @@ def check_batch(prompts: Sequence[Sequence[int]], max_tokens: int) -> None:
         raise UnsupportedInput(
             expected="prompts of at least one token", found=f"lengths {[*map(len, prompts)]}"
         )
-
-
-def list_stop_ids(model: Any) -> frozenset[int]:
-    """List the tokens that end a sequence, by the model's generation configuration."""
-    named = getattr(model.generation_config, "eos_token_id", None)
-    return frozenset(torch.tensor([] if named is None else named).flatten().int().tolist())
