@@ -6,6 +6,7 @@ Pure functions. A prompt is one cluster: it counts once, whatever number of its 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from samebits.advise.ladder import FIRST, RUNGS, Basis
 from samebits.advise.record import AdviceRecord, Trial, Tried
@@ -15,9 +16,11 @@ from samebits.audit.observation import Answer
 from samebits.audit.pairs import Pair, compare_answers
 from samebits.audit.results import Rate
 from samebits.audit.statistics import CONFIDENCE, smallest_visible_rate
-from samebits.errors import ConfigError
+from samebits.errors import ConfigError, RecordCorrupt
 
 NEEDS = ("tokens", "bits")
+MOST_PROMPTS = 10**15
+"""Where counting prompts that a tiny rate would need ends."""
 Answers = Mapping[str, Mapping[str, Answer]]
 """Arrangement to prompt to answer."""
 
@@ -30,7 +33,9 @@ def weigh(record: AdviceRecord, *, need: str, rate: float) -> Advice:
         rate: Share of prompts that may differ.
     Raises:
         ConfigError: Another need, or a rate that is none.
+        RecordCorrupt: Its options have not the form that samebits advise writes.
     """
+    check_asked(record.asked)
     if need not in NEEDS or not 0 < rate < 1:
         raise ConfigError(
             expected="a need of tokens or bits and a rate between 0 and 1",
@@ -58,9 +63,28 @@ def weigh(record: AdviceRecord, *, need: str, rate: float) -> Advice:
     )
 
 
+def check_asked(asked: Mapping[str, Any]) -> None:
+    """Refuse options that cannot be read: a digest keeps nobody from writing a record by hand."""
+    batches, rungs = asked.get("batches"), asked.get("rungs", [])
+    is_right = (
+        isinstance(batches, list)
+        and bool(batches)
+        and all(type(size) is int and size > 0 for size in batches)
+        and isinstance(rungs, list)
+        and all(isinstance(key, str) for key in rungs)
+        and type(asked.get("max_tokens")) is int
+        and type(asked.get("rate", 0.0)) is float
+    )
+    if not is_right:
+        raise RecordCorrupt(
+            expected="the options of an advice: batches, max_tokens, rungs, rate",
+            found=f"{dict(asked)!r:.200}",
+        )
+
+
 def count_needed(rate: float) -> int:
     """Count the prompts without a difference that rule out a rate: the exact rule of three."""
-    return math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-rate))
+    return math.ceil(min(math.log(1 - CONFIDENCE) / math.log1p(-rate), MOST_PROMPTS))
 
 
 def sort_answers(trial: Trial) -> Answers:

@@ -1,10 +1,13 @@
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from samebits.advise.ladder import Basis, choose_rungs
 from samebits.advise.results import Advice, Moved
 from samebits.advise.run import run_ladder
 from samebits.advise.weigh import count_needed, weigh
-from samebits.errors import ConfigError
+from samebits.errors import ConfigError, RecordCorrupt
 from tests.advise.scripted import Scripted, make_options, make_record
 
 
@@ -113,3 +116,18 @@ def test_other_needs_and_rates_are_refused(need: str, rate: float) -> None:
 def test_an_unknown_remedy_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="prayer"):
         choose_rungs(["prayer"])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"batches": []}, {"batches": [[]]}, {"batches": 2}, {"rungs": 1.5}, {"rungs": [{}]},
+     {"max_tokens": "16"}, {"rate": "0.1"}],
+)  # fmt: skip
+def test_options_of_no_known_form_are_refused(changed: dict[str, Any]) -> None:
+    record = make_record(make_options(*choose_rungs(["nothing"])))
+    with pytest.raises(RecordCorrupt, match="the options of an advice"):
+        weigh(replace(record, asked={**record.asked, **changed}), need="tokens", rate=0.5)
+
+
+def test_the_smallest_rate_needs_many_prompts_and_breaks_nothing() -> None:
+    assert count_needed(5e-324) == count_needed(1e-300) > count_needed(1e-9)
