@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from bench.vllm_guard_jobs import Bench
 from bench.vllm_server import MODEL_NAME, start, stop, wait_until_ready
 
 TIMEOUT_S = 600.0
@@ -42,20 +42,6 @@ REFUSED: Mapping[str, dict[str, Any]] = {
     "allowed ids": {"vllm_xargs": LOWEST, "allowed_token_ids": [5, 6]},
     "structured output": {"vllm_xargs": LOWEST, "structured_outputs": {"choice": ["a", "b"]}},
 }
-
-
-class Setup(Protocol):
-    """What is needed of bench.vllm_guard's Bench."""
-
-    folder: Path
-    model: Path
-    programs: Path
-    prompts: list[list[int]]
-
-    @property
-    def guard(self) -> Path:
-        """Where the guard is installed."""
-        ...
 
 
 class Client:
@@ -95,23 +81,23 @@ class Client:
 
 
 def ask_server(
-    setup: Setup, port: int, asked: dict[str, Any], expected: list[list[int]], *, tokens: int
+    bench: Bench, port: int, asked: dict[str, Any], expected: list[list[int]], *, tokens: int
 ) -> Iterator[str]:
     """Serve with the guard installed; tell what each check came to."""
-    report = setup.folder / "http.guard"
+    report = bench.folder / "http.guard"
     report.unlink(missing_ok=True)
     config = json.dumps({"samebits": {"report": str(report)}})
     options = ("--no-enable-prefix-caching", "--additional-config", config)
     server = start(
-        setup.programs, setup.model, "bfloat16", port, options=options, python_path=str(setup.guard)
+        bench.programs, bench.model, "bfloat16", port, options=options, python_path=str(bench.guard)
     )
     try:
         wait_until_ready(server, f"http://127.0.0.1:{port}/v1")
         client = Client(port)
-        yield ask_all(client, setup.prompts, asked, expected, tokens)
+        yield ask_all(client, bench.prompts, asked, expected, tokens)
         yield ask_wrong(client)
-        yield ask_mixed(client, setup.prompts, asked, tokens)
-        yield leave_all(client, setup.prompts, asked)
+        yield ask_mixed(client, bench.prompts, asked, tokens)
+        yield leave_all(client, bench.prompts, asked)
         time.sleep(2)
         yield f"{len(report.read_text().splitlines())} reports of guarded requests in the file."
     finally:

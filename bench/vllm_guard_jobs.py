@@ -25,10 +25,7 @@ TOP = 20
 """Logits of a step that are compared, the greatest of either side; vLLM gives no more."""
 TESTS = ROOT / "tests" / "remedies" / "test_vllm_guard.py"
 PART_NAMES = ("remedies/guard", "remedies/vllm", "engine", "model", "numerics")
-PARTS = tuple(
-    f"samebits/{part}/"
-    for part in ("remedies/guard", "remedies/vllm", "engine", "model", "numerics")
-)
+PARTS = tuple(f"samebits/{name}/" for name in PART_NAMES)
 """What reaches the guard's decisions and cost."""
 Pass = tuple[int, dict[str, Any] | None]
 """How many prompts at once, and what each asks of the guard."""

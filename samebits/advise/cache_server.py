@@ -33,7 +33,7 @@ class CacheServer(BatchServer):
         self.folder = tempfile.TemporaryDirectory(prefix="samebits-advise-")
         self.cache = OutputCache.open(
             Path(self.folder.name) / "answers.sqlite3",
-            admission=Admission(allow=frozenset({Refusal.LENGTH})),
+            admission=ADMISSION,
         )
         self.identity = Identity(
             weights=str(self.facts.in_force.get("files", "")),

@@ -99,7 +99,6 @@ class Arrangement:
 
 FIRST = Arrangement(key="alone")
 """What all others are held against."""
-BATCHES = (2, 8, 16)
 
 
 def list_company(batches: Sequence[int]) -> tuple[Arrangement, ...]:

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from samebits.lock.facts import MachineFacts, ThreadPool
 from samebits.lock.processor import count_cores, read_processor
-from samebits.lock.variables import read_variables
+from samebits.lock.variables import select_variables
 
 PACKAGES = (
     *("accelerate", "jax", "jaxlib", "llama-cpp-python", "numpy", "onednn", "onnxruntime"),
@@ -36,7 +36,7 @@ def capture_machine(variables: Mapping[str, str]) -> MachineFacts:
         python=f"{platform.python_implementation()} {platform.python_version()}",
         packages=dict(list_packages()),
         pools=list_pools(),
-        variables=read_variables(variables),
+        variables=select_variables(variables),
     )
 
 

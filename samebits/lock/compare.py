@@ -43,6 +43,7 @@ EFFECTS: Mapping[str, str] = {
     "libc": "its exp, log and sin round differently",
 }
 """Fields that can move bits; the other plain fields are harmless."""
+OTHER_BUILD = "other kernels or another order of operations"
 PACKAGE_EFFECTS: Mapping[str, str] = {
     **dict.fromkeys(("safetensors",), ""),
     **dict.fromkeys(("tokenizers", "transformers"), "prompts may become other tokens"),
@@ -101,7 +102,7 @@ def compare_maps(
 
 def package_effect(name: str) -> str:
     """Tell what another version of a package can do."""
-    return PACKAGE_EFFECTS.get(name, "other kernels or another order of operations")
+    return PACKAGE_EFFECTS.get(name, OTHER_BUILD)
 
 
 def variable_effect(name: str) -> str:

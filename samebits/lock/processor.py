@@ -38,7 +38,7 @@ def read_processor(path: Path = CPUINFO) -> Processor:
     return Processor(spell_name(entries) if entries else platform.processor(), isa)
 
 
-def read_flags(path: Path = CPUINFO) -> frozenset[str]:
+def read_cpu_flags(path: Path = CPUINFO) -> frozenset[str]:
     """Read all flags of the first processor; empty where the system does not tell."""
     return list_flags(read_entries(path))
 

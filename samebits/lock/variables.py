@@ -157,7 +157,7 @@ VARIABLES: Mapping[str, Variable] = {
 LIBRARY = r"lib[A-Za-z0-9_+-]{1,40}\.(so|dylib)(\.\d{1,4}){0,4}"
 
 
-def read_variables(variables: Mapping[str, str]) -> dict[str, str]:
+def select_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Give those that steer numbers and are set, in order of name.
 
     Returns:

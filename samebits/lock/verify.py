@@ -8,12 +8,15 @@ from samebits.lock.asked import find_ignored
 from samebits.lock.capture import PACKAGES
 from samebits.lock.compare import (
     KERNELS,
+    OTHER_BUILD,
     PACKAGE_EFFECTS,
     SPLITS,
     Difference,
     Severity,
     compare_machines,
+    compare_maps,
     make_difference,
+    package_effect,
     spell,
 )
 from samebits.lock.contents import Lock, ModelDigests, Package
@@ -24,7 +27,7 @@ TOKENS = "prompts may become other tokens"
 PROBED = "this environment computes it otherwise: results of models move with it"
 OTHER_CODE = "other code"
 TORCH_EFFECTS: Mapping[str, str] = {
-    "version": "other kernels or another order of operations",
+    "version": OTHER_BUILD,
     "capability": KERNELS,
     "threads": SPLITS,
     "interop_threads": "",
@@ -52,7 +55,7 @@ def compare_locks(a: Lock, b: Lock) -> tuple[Difference, ...]:
         *compare_one("gpus", list_gpu_names(a), list_gpu_names(b), KERNELS),
         *compare_packages(a.packages, b.packages),
         *compare_torch(a, b),
-        *compare_values("probe", a.probe, b.probe, PROBED),
+        *compare_maps("probe", a.probe, b.probe, lambda _: PROBED),
         *compare_one("lacks", a.lacks, b.lacks, "the probe sees another part of the environment"),
         *compare_one("threads", a.threads, b.threads, SPLITS),
         *compare_models(a.model, b.model),
@@ -99,14 +102,6 @@ def compare_one(field: str, a: object, b: object, effect: str) -> Iterator[Diffe
         yield make_difference(field, a, b, effect)
 
 
-def compare_values(
-    field: str, a: Mapping[str, str], b: Mapping[str, str], effect: str
-) -> Iterator[Difference]:
-    """Compare two mappings, name by name."""
-    for name in sorted(a.keys() | b.keys()):
-        yield from compare_one(f"{field}.{name}", a.get(name), b.get(name), effect)
-
-
 def compare_packages(a: Mapping[str, Package], b: Mapping[str, Package]) -> Iterator[Difference]:
     """Compare packages: version first, then what the wheel held and where it came from."""
     for name in sorted(a.keys() | b.keys()):
@@ -125,8 +120,7 @@ def compare_packages(a: Mapping[str, Package], b: Mapping[str, Package]) -> Iter
 def judge_package(name: str, field: str, a: object, b: object) -> Difference:
     """Say what another package can do, as far as that is known."""
     if name in PACKAGE_EFFECTS or name in STEERING:
-        effect = PACKAGE_EFFECTS.get(name, "other kernels or another order of operations")
-        return make_difference(field, a, b, effect)
+        return make_difference(field, a, b, package_effect(name))
     return Difference(
         field=field,
         a=spell(a),
@@ -153,7 +147,7 @@ def compare_models(a: ModelDigests | None, b: ModelDigests | None) -> Iterator[D
         names = a and "digests of a model", b and "digests of a model"
         yield from compare_one("model", *names, WEIGHTS)
         return
-    yield from compare_values("model.files", a.files, b.files, WEIGHTS)
+    yield from compare_maps("model.files", a.files, b.files, lambda _: WEIGHTS)
     yield from compare_one("model.tokenizer", a.tokenizer, b.tokenizer, TOKENS)
     yield from compare_one("model.template", a.template, b.template, TOKENS)
 
@@ -164,7 +158,7 @@ def compare_flags(a: Lock, b: Lock) -> Iterator[Difference]:
         names = a.flags and "settings of an engine", b.flags and "settings of an engine"
         yield from compare_one("flags", *names, FLAG_EFFECT)
         return
-    yield from compare_values("flags", a.flags.values, b.flags.values, FLAG_EFFECT)
+    yield from compare_maps("flags", a.flags.values, b.flags.values, lambda _: FLAG_EFFECT)
     left_out = a.flags.num_left_out, b.flags.num_left_out
     yield from compare_one("flags left out", *left_out, "settings that are not on the list")
 

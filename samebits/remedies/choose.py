@@ -7,6 +7,7 @@ of the row's entries before the token is fed, and feeds the token. So a chooser 
 cache, and the loop never recomputes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from samebits.engine.request import SamplingParams
 from samebits.engine.sample import check_logits, draw
 from samebits.numerics import reference
 from samebits.numerics.philox import draw_u64
-from samebits.remedies.reader import Ids, KeysValues
+from samebits.remedies.reader import Ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,7 +40,7 @@ class Choice:
     """What follows a row."""
 
     token: int
-    keys_values: tuple[KeysValues, ...] | None = None
+    keys_values: Sequence[tuple[Tensor, Tensor]] | None = None
     """None, or the entries of all `ids`, one (H, T, D) pair a layer, in row order and without
     padding. They are rounded to the cache's dtype; layers with a sliding window take the last."""
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from samebits.errors import ConfigError
-from samebits.lock.variables import VARIABLES, read_variables
+from samebits.lock.variables import VARIABLES, select_variables
 from samebits.remedies.flags.table import Device, EngineFlags, Flag, Kind, Leak, Setup
 from samebits.remedies.launch_command import Command
 from samebits.remedies.seeds_unread import UnreadSeed, check_seeds
@@ -91,7 +91,7 @@ def make_plan(
         environment=environment,
         added={k: v for k, v in environment.items() if variables.get(k) != v},
         removed=tuple(sorted(variables.keys() - environment.keys())),
-        kept=read_variables({k: v for k, v in environment.items() if variables.get(k) == v}),
+        kept=select_variables({k: v for k, v in environment.items() if variables.get(k) == v}),
         options=lacking,
         differing=tuple(list_differing(options, command, asked.threads)),
         calls=tuple(x for x in engine.on(asked.device) if x.kind is Kind.CALL and x.is_set),
@@ -160,7 +160,7 @@ def merge_joint(flags: Sequence[Flag], text: str) -> tuple[str, list[tuple[str, 
 def show(name: str, value: str) -> str:
     """Show a value of the user's if it looks like one of its variable; flag by flag if joint."""
     words = value.split() if name == JOINT else [value]
-    return " ".join(read_variables({name: word}).get(name, "") for word in words)
+    return " ".join(select_variables({name: word}).get(name, "") for word in words)
 
 
 def refuse_contradiction(wanted: Sequence[str], found: Sequence[str]) -> ConfigError:

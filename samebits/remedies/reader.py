@@ -6,6 +6,7 @@ chosen. Runs where torch is.
 """
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -131,13 +132,13 @@ class Reader:
             for keys, values in self.list_entries(row)
         )
 
-    def write_keys_values(self, row: int, repaired: tuple[KeysValues, ...]) -> None:
+    def write_keys_values(self, row: int, repaired: Sequence[tuple[Tensor, Tensor]]) -> None:
         """Write a row's entries anew, in place; values are rounded to the cache's dtype.
 
         Args:
             row: Which; the others keep their bits.
-            repaired: One entry a layer, for all of the row's positions so far. Layers with a
-                sliding window take the last ones.
+            repaired: Keys and values of each layer, for all of the row's positions so far. Layers
+                with a sliding window take the last ones.
         Raises:
             InvariantBroken: The entries do not fit the cache.
         """

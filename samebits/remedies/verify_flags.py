@@ -9,7 +9,7 @@ from enum import Enum
 
 from samebits.errors import ConfigError
 from samebits.lock.probe_child import NOT_REPEATABLE
-from samebits.lock.variables import read_variables
+from samebits.lock.variables import select_variables
 from samebits.remedies.verify_flags_evidence import Evidence, gather_evidence
 
 ISAS = ("SSE4.1", "AVX", "AVX2", "AVX2 with", "AVX-512")
@@ -60,7 +60,7 @@ def verify_flags(interpreter: str, environment: Mapping[str, str]) -> tuple[Chec
     Raises:
         ConfigError: The interpreter does not start, or does not say what it should.
     """
-    asked = read_variables(environment)
+    asked = select_variables(environment)
     if not interpreter:
         why = "no Python runs this command; its own report tells"
         return tuple(
@@ -74,7 +74,7 @@ def verify_flags(interpreter: str, environment: Mapping[str, str]) -> tuple[Chec
 
 def check_variable(name: str, asked: str, evidence: Evidence) -> Check:
     """Check one variable."""
-    reached = read_variables({name: evidence.variables.get(name, "")}).get(name, "unset")
+    reached = select_variables({name: evidence.variables.get(name, "")}).get(name, "unset")
     seen = list(JUDGES[name](asked, evidence)) if name in JUDGES else []
     if against := [one for one in seen if not one.agrees]:
         found = ", ".join(f"{one.value} ({one.by})" for one in against)

@@ -14,7 +14,7 @@ from samebits.errors import RecordCorrupt
 from samebits.lock import processor
 from samebits.lock.capture import capture_machine, list_pools
 from samebits.lock.facts import MachineFacts
-from samebits.lock.processor import read_flags, read_processor
+from samebits.lock.processor import read_cpu_flags, read_processor
 from samebits.record.canonical import canonical_bytes, parse_json
 from samebits.record.typed import plain_value, read_typed
 
@@ -136,5 +136,5 @@ def test_facts_of_another_shape_are_refused(changes: dict[str, object], found: s
 def test_flags_are_those_of_the_first_processor(tmp_path: Path) -> None:
     table = tmp_path / "cpuinfo"
     table.write_text("model name\t: X\nflags\t\t: fpu avx2\n\nflags\t\t: other\n")
-    assert read_flags(table) == {"fpu", "avx2"}
-    assert read_flags(tmp_path / "none") == frozenset()
+    assert read_cpu_flags(table) == {"fpu", "avx2"}
+    assert read_cpu_flags(tmp_path / "none") == frozenset()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samebits.lock.variables import HIDDEN, VARIABLES, read_variables
+from samebits.lock.variables import HIDDEN, VARIABLES, select_variables
 
 REAL = {
     "OMP_NUM_THREADS": "4,2",
@@ -33,29 +33,29 @@ REAL = {
 
 @pytest.mark.parametrize(("name", "value"), REAL.items())
 def test_values_that_people_set_are_recorded_as_they_stand(name: str, value: str) -> None:
-    assert read_variables({name: value}) == {name: value}
+    assert select_variables({name: value}) == {name: value}
 
 
 def test_other_variables_and_empty_ones_are_not_read() -> None:
     others = {"HOME": "/home/someone", "VLLM_API_KEY": "k", "OMP_SECRET": "s", "MKL_CBWR": ""}
-    assert read_variables(others) == {}
+    assert select_variables(others) == {}
 
 
 @given(value=st.text(min_size=13).filter(lambda text: not set(text) <= set("0123456789,:{}-| ")))
 def test_a_value_of_another_shape_is_told_but_not_shown(value: str) -> None:
-    shown = set(read_variables(dict.fromkeys(VARIABLES, value)).values())
+    shown = set(select_variables(dict.fromkeys(VARIABLES, value)).values())
     assert shown <= {HIDDEN}
 
 
 def test_no_shape_takes_a_line_break_or_a_path() -> None:
     for name, value in REAL.items():
-        assert read_variables({name: f"{value}\n"}) == {name: HIDDEN}
-        assert read_variables({name: f"/home/someone/{value}"}) == {name: HIDDEN}
+        assert select_variables({name: f"{value}\n"}) == {name: HIDDEN}
+        assert select_variables({name: f"/home/someone/{value}"}) == {name: HIDDEN}
 
 
 def test_preloaded_libraries_are_named_without_their_folders() -> None:
     text = "/home/someone/lib/libiomp5.so:/usr/lib/libtcmalloc.so.4 /opt/secret.bin"
-    assert read_variables({"LD_PRELOAD": text}) == {
+    assert select_variables({"LD_PRELOAD": text}) == {
         "LD_PRELOAD": f"libiomp5.so libtcmalloc.so.4 {HIDDEN}"
     }
 

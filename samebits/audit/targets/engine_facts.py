@@ -11,7 +11,7 @@ from samebits.audit.target import TargetFacts
 from samebits.audit.targets.engine import EngineSettings
 from samebits.audit.targets.processor import refuse_variables
 from samebits.engine import Engine
-from samebits.lock.processor import read_flags
+from samebits.lock.processor import read_cpu_flags
 from samebits.numerics.choice import Choice
 from samebits.numerics.native.kernels import find_library
 from samebits.numerics.plain import PRECISIONS
@@ -116,7 +116,7 @@ def list_variables() -> Variables:
     blas = [library for library in list_blas() if library["internal_api"] == "openblas"]
     settings: list[tuple[str, str]] = []
     if blas:
-        in_force, flags = blas[0].get("architecture"), read_flags()
+        in_force, flags = blas[0].get("architecture"), read_cpu_flags()
         others = [(CORE_SWITCH, name) for name in CORE_TYPES if name != in_force]
         settings += [other for other in others if not refuse_variables([other], flags)]
     if features := list_features():

@@ -15,7 +15,7 @@ from samebits.audit.target import TargetFacts
 from samebits.audit.targets.processor import refuse_variables
 from samebits.audit.targets.worker import WorkerSession, open_worker
 from samebits.errors import ConfigError
-from samebits.lock.processor import read_flags
+from samebits.lock.processor import read_cpu_flags
 
 
 class Rules(Protocol):
@@ -56,7 +56,7 @@ class LocalTarget:
     def refuse(self, condition: Condition, facts: TargetFacts) -> str:
         """Say why a condition cannot be brought about here; empty if it can."""
         variables = self.rules.list_variables(condition.process)
-        return self.rules.refuse(condition, facts) or refuse_variables(variables, read_flags())
+        return self.rules.refuse(condition, facts) or refuse_variables(variables, read_cpu_flags())
 
     def open(self, process: Process) -> AbstractContextManager[WorkerSession]:
         """Start a session in a process of its own.
@@ -65,7 +65,7 @@ class LocalTarget:
             ConfigError: A variable asks for instructions that this processor lacks.
         """
         variables = self.rules.list_variables(process)
-        reason = refuse_variables(variables, read_flags())
+        reason = refuse_variables(variables, read_cpu_flags())
         if reason:
             raise ConfigError(expected="instructions that this processor has", found=reason)
         whole = replace(process, variables=variables)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from samebits.errors import ConfigError, UnsupportedInput
 from samebits.remedies.guard.candidates import Logits, argmax, widen
 
-KeysValues = tuple[tuple[Any, Any], ...]
+Entries = tuple[tuple[Any, Any], ...]
 """For each layer keys and values, (H, T, D), of all tokens of one sequence."""
 
 
@@ -21,7 +21,7 @@ class Verdict(NamedTuple):
     token: int
     canonical: Logits | None = None
     """(V,), where an oracle was asked."""
-    keys_values: KeysValues | None = None
+    keys_values: Entries | None = None
     """Of the whole sequence, where the oracle has them to repair a cache with."""
 
 
@@ -30,7 +30,7 @@ class Canonical(NamedTuple):
 
     logits: Logits
     """(V,), raw, after the last token."""
-    keys_values: KeysValues | None
+    keys_values: Entries | None
 
 
 class Action(Protocol):

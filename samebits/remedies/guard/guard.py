@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samebits.errors import ConfigError
-from samebits.remedies.guard.actions import Action, KeysValues, LowestId, Verdict
+from samebits.remedies.guard.actions import Action, Entries, LowestId, Verdict
 from samebits.remedies.guard.calibration import Calibration, measure_drift
 from samebits.remedies.guard.candidates import Logits, candidates, check_epsilon, widen
 
@@ -38,7 +38,7 @@ class Decision:
     """How far each candidate lies below the top, in nats."""
     drift: float | None = None
     """Of the step's logits from the oracle's, in nats (`measure_drift`); None: none was asked."""
-    keys_values: KeysValues | None = field(default=None, repr=False, compare=False)
+    keys_values: Entries | None = field(default=None, repr=False, compare=False)
     """Of the oracle's pass, to repair the cache with; None if there are none."""
 
     @property

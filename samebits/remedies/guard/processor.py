@@ -13,7 +13,7 @@ from transformers import LogitsProcessor
 
 from samebits.errors import ConfigError
 from samebits.remedies.batch import list_stop_ids
-from samebits.remedies.guard.actions import KeysValues
+from samebits.remedies.guard.actions import Entries
 from samebits.remedies.guard.guard import Guard
 from samebits.remedies.guard.oracles import check_evaluating, to_numpy
 from samebits.remedies.guard.tally import Tally
@@ -175,7 +175,7 @@ class Seen:
         return padding
 
 
-def repair(cache: Any, row: int, padding: int, num_tokens: int, keys_values: KeysValues) -> None:
+def repair(cache: Any, row: int, padding: int, num_tokens: int, keys_values: Entries) -> None:
     """Write a row's entries anew in a cache of transformers, rounded to its dtype.
 
     Args:

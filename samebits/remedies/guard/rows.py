@@ -15,7 +15,7 @@ from samebits.remedies.choose import Choice, RowState
 from samebits.remedies.guard.guard import Guard
 from samebits.remedies.guard.oracles import check_evaluating, to_numpy
 from samebits.remedies.guard.tally import Tally
-from samebits.remedies.reader import Ids, KeysValues, Layout, Reader
+from samebits.remedies.reader import Ids, Layout, Reader
 
 
 class GuardChooser:
@@ -33,11 +33,7 @@ class GuardChooser:
         """Choose what follows a row, and repair its entries where an oracle has them."""
         decision = self.guard.decide(to_numpy(row.logits), row.ids)
         self.tally.add(decision, row.request)
-        repaired = decision.keys_values
-        if repaired is None:
-            return Choice(token=decision.token)
-        entries = tuple(KeysValues(*layer) for layer in repaired)
-        return Choice(token=decision.token, keys_values=entries)
+        return Choice(token=decision.token, keys_values=decision.keys_values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
