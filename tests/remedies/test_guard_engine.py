@@ -58,6 +58,22 @@ def test_an_engine_with_another_tokenizer_is_refused(
         AskEngine(engine, tmp_path)
 
 
+def test_an_engine_whose_bits_depend_on_how_a_text_is_cut_is_refused(folder: Path) -> None:
+    with (
+        Engine.load(folder, kv_tokens=512, arithmetic="plain-f32") as plain,
+        pytest.raises(ConfigError, match="an engine under sb1"),
+    ):
+        AskEngine(plain, folder)
+
+
+def test_what_was_asked_before_moves_no_bit(engine: Engine, folder: Path) -> None:
+    oracle = AskEngine(engine, folder)
+    growing = [oracle.decide(IDS[:end]).tobytes() for end in range(1, len(IDS) + 1)]
+    assert growing == [row.tobytes() for row in engine.score(IDS)]
+    assert oracle.decide(IDS[:3]).tobytes() == growing[2]
+    engine.check_integrity()
+
+
 def test_ids_that_the_engine_does_not_know_are_refused(engine: Engine, folder: Path) -> None:
     with pytest.raises(RequestError):
         AskEngine(engine, folder).decide([10_000])

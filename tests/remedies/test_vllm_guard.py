@@ -25,10 +25,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samebits.engine import Engine
+from samebits.engine.contexts import Contexts
 from samebits.errors import ConfigError, RequestError, RequestTooLong, UnknownParameter
 from samebits.remedies.vllm.arguments import NEUTRAL, Arguments, check_sampling, read_arguments
 from samebits.remedies.vllm.options import read_options
-from samebits.remedies.vllm.oracle import Contexts, LazyOracle
+from samebits.remedies.vllm.oracle import LazyOracle
 from samebits.remedies.vllm.processor import GuardProcessor
 from samebits.remedies.vllm.rows import Rows
 from samebits.remedies.vllm.server import check_server, find_config, read_refusal
@@ -658,11 +659,8 @@ def engine() -> Engine:
 
 def test_logits_do_not_depend_on_what_was_asked_before(engine: Engine) -> None:
     texts = [[5, 6, 7, 8] * 10, [5, 6, 7, 8] * 20, [5, 6], [9] * 70, [5, 6, 7, 8] * 20 + [1]]
-    alone = [
-        Contexts(engine.decoder, engine.loop.cache, engine.limits).score_last(each)
-        for each in texts
-    ]
-    together = Contexts(engine.decoder, engine.loop.cache, engine.limits)
+    alone = [Contexts(engine.decoder, engine.limits).score_last(each) for each in texts]
+    together = Contexts(engine.decoder, engine.limits)
     for _ in range(2):
         for each, expected in zip(texts, alone, strict=True):
             assert together.score_last(each).tobytes() == expected.tobytes()
@@ -670,7 +668,7 @@ def test_logits_do_not_depend_on_what_was_asked_before(engine: Engine) -> None:
 
 
 def test_contexts_give_pages_back_and_refuse_what_does_not_fit(engine: Engine) -> None:
-    contexts = Contexts(engine.decoder, engine.loop.cache, engine.limits)
+    contexts = Contexts(engine.decoder, engine.limits)
     for length in (200, 130, 64, 256):
         contexts.score_last([3] * length if length != 130 else [4] * length)
         contexts.pages.check_integrity([lane.pages for lane in contexts.lanes])

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from samebits.engine import Engine
-from samebits.engine.score import score_chunks
+from samebits.engine.contexts import Contexts
 from samebits.errors import ConfigError
 from samebits.model.folder_tokenizer import make_folder_tokenizer
 from samebits.remedies.guard.candidates import Logits
 
 
 class AskEngine:
-    """Read the whole sequence with our engine, anew each time.
+    """Read a sequence with our engine; what it has read of one is kept for the next question.
 
     The only oracle whose choice is the same on other machines. It has no keys and values for the
-    guarded model: nothing is repaired. Each question costs a pass over all ids, in integers.
+    guarded model: nothing is repaired. What is kept lies beside the engine's own pages, in as many.
     """
 
     def __init__(self, engine: Engine, folder: str | Path) -> None:
@@ -23,10 +23,15 @@ class AskEngine:
         Args:
             folder: Of the guarded model; its tokenizer.json must be the engine's.
         Raises:
-            ConfigError: The engine has another tokenizer, so that ids mean other tokens; one that
-                was loaded from GGUF always has.
+            ConfigError: Its arithmetic is not sb1, or it has another tokenizer, so that ids mean
+                other tokens; an engine that was loaded from GGUF always has.
             ModelFileError: The folder has no tokenizer.json that can be read.
         """
+        name = engine.decoder.arithmetic.name
+        if name != "sb1":
+            raise ConfigError(
+                expected="an engine under sb1, whose logits follow from the ids alone", found=name
+            )
         guarded = make_folder_tokenizer(Path(folder)).digest
         if guarded != engine.tokenizer.digest:
             raise ConfigError(
@@ -35,6 +40,7 @@ class AskEngine:
                 remedy="Load the engine from the guarded model's own folder.",
             )
         self.engine = engine
+        self.contexts = Contexts(engine.decoder, engine.limits)
 
     def decide(self, ids: Sequence[int]) -> Logits:
         """Give the logits (V,) after the ids; see `Oracle`.
@@ -44,9 +50,7 @@ class AskEngine:
         """
         self.engine.check_open()
         with self.engine.loop.lock:
-            for rows in score_chunks(self.engine.loop, ids):
-                last: Logits = rows[-1]
-        return last
+            return self.contexts.score_last(ids)
 
     def describe(self) -> str:
         """Say how the logits are made."""
