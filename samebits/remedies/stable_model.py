@@ -5,7 +5,10 @@ is selftest.py's, in which precision is precision.py's, the loop over steps is b
 calls the model is as it was: everything that is set on it is set for the time of a call.
 """
 
+import math
+import re
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,9 +27,13 @@ from samebits.remedies.precision import Plan, raised
 from samebits.remedies.reader import Ids, Reader
 from samebits.remedies.selftest import SelfTest, check_usable, find_usable
 from samebits.remedies.shape import masked
+from samebits.remedies.stabilize import is_count
 from samebits.remedies.stable_answer import Made, StableAnswer, StableFacts
 from samebits.remedies.stable_cache import AnswerCache, Weights, fetch, make_identity, make_request
 
+LOCKS: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()
+"""By model: each call changes it meanwhile, whichever of its stable forms was asked."""
+SURROGATE = re.compile("[\ud800-\udfff]")
 Report = Callable[[int, int], None]
 """Told after every step how many answers are there and how many are wanted."""
 
@@ -77,14 +84,15 @@ class StableModel:
     prompts beside it, and whatever `max_tokens` beyond its length. They are those of `generate` on
     the same model only up to rounding: a shape is not another shape.
 
-    Calls from several threads are served one after another.
+    Calls from several threads are served one after another, also of several stable forms of one
+    model.
     """
 
     def __init__(self, model: Any, tokenizer: Any, setting: Setting) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.setting = setting
-        self.lock = threading.Lock()
+        self.lock = LOCKS.setdefault(model, threading.Lock())
         self.weights = Weights(model)
         self.selftests: dict[tuple[int, int], SelfTest] = {}
 
@@ -132,6 +140,7 @@ class StableModel:
             ConfigError: No row or too few rows of a batch have the bits of the others.
             UnsupportedInput: Logits that are no numbers.
         """
+        check_prompts(prompts)
         ask = Ask(
             prompts=tuple(self.encode(prompt) for prompt in prompts),
             max_tokens=max_tokens,
@@ -181,7 +190,8 @@ class StableModel:
         self, cache: AnswerCache, ask: Ask, settings: Mapping[str, Any]
     ) -> list[tuple[Made, bool]]:
         """Answer from a cache, and compute what it lacks."""
-        identity = make_identity(self.weights, self.facts)
+        with self.lock:
+            identity = make_identity(self.weights, self.facts)
         requests = [
             make_request(identity, ids, self.find_bucket(ids), settings) for ids in ask.prompts
         ]
@@ -239,8 +249,10 @@ class StableModel:
             RequestError: An empty prompt, a foreign id, or no token asked for.
             RequestTooLong: No room in the model's context or in a bucket.
         """
-        if isinstance(ask.max_tokens, bool) or ask.max_tokens < 1:
+        if not is_count(ask.max_tokens):
             raise RequestError(expected="max_tokens of at least 1", found=repr(ask.max_tokens))
+        if not all(map(is_id, ask.stop_ids)):
+            raise RequestError(expected="token ids as stop_ids", found="others")
         size = self.model.get_input_embeddings().weight.shape[0]
         context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         for request, ids in enumerate(ask.prompts):
@@ -327,9 +339,26 @@ def evaluating(model: Any) -> Iterator[None]:
             module.training = True
 
 
-def is_id(value: Any, size: int) -> bool:
-    """Answer whether a value is a token id of a vocabulary."""
-    return isinstance(value, int) and 0 <= value < size
+def check_prompts(prompts: Sequence[Any]) -> None:
+    """Refuse one prompt where a list of them belongs: its letters would be taken for prompts.
+
+    Raises:
+        RequestError: It is one; or a text is no Unicode.
+    """
+    if isinstance(prompts, str | bytes) or any(isinstance(x, int) for x in prompts):
+        raise RequestError(
+            expected="a list of prompts, each a text or a list of token ids",
+            found="one prompt",
+            remedy="Put it in a list.",
+        )
+    for request, prompt in enumerate(prompts):
+        if isinstance(prompt, str) and SURROGATE.search(prompt):
+            raise RequestError(expected="Unicode", found=f"a surrogate in prompt {request}")
+
+
+def is_id(value: Any, size: float = math.inf) -> bool:
+    """Answer whether a value is a token id of a vocabulary; a bool is none."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < size
 
 
 def close(row: Row, trace: Trace, stop_ids: frozenset[int]) -> Made:

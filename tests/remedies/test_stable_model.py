@@ -193,6 +193,23 @@ def test_threads_are_served_one_after_another() -> None:
     assert [answers[place] for place in range(4)] == whole
 
 
+def test_two_stable_forms_of_one_model_do_not_disturb_each_other() -> None:
+    model = make_model()
+    wrong: list[int] = []
+    forms = [hold(model, shape="alone", precision="float64"), hold(model)]
+    truths = [ask(form, PROMPTS[:2]) for form in forms]
+
+    def work(place: int) -> None:
+        wrong.extend(place for _ in range(10) if ask(forms[place], PROMPTS[:2]) != truths[place])
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
 def test_progress_counts_answers() -> None:
     seen: list[tuple[int, int]] = []
     ask(hold(make_model()), PROMPTS[:3], progress=lambda done, wanted: seen.append((done, wanted)))
@@ -209,6 +226,13 @@ def test_progress_counts_answers() -> None:
         ([[1]], {"max_tokens": 0}, RequestError, "max_tokens"),
         ([[1]], {"temperature": 1.0}, RequestError, "seed None"),
         (["text"], {}, ConfigError, "tokenizer"),
+        ("text", {}, RequestError, "one prompt"),
+        ([1, 2], {}, RequestError, "one prompt"),
+        (["\ud800"], {}, RequestError, "a surrogate in prompt 0"),
+        ([[True]], {}, RequestError, "others in prompt 0"),
+        ([[1]], {"max_tokens": float("nan")}, RequestError, "max_tokens"),
+        ([[1]], {"max_tokens": 2.5}, RequestError, "max_tokens"),
+        ([[1]], {"stop_ids": ["2"]}, RequestError, "stop_ids"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_by_name(
