@@ -4,7 +4,7 @@ A setting that a library ignores leaves no other trace (USER-CASES D2).
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from samebits.lock.compare import KERNELS, SPLITS, Difference, Severity
 from samebits.lock.contents import Lock
@@ -22,16 +22,29 @@ ALONE = "it was asked, and no library that is loaded reads it"
 
 def find_ignored(lock: Lock) -> tuple[Difference, ...]:
     """Name every setting that is not in force: its field begins with "asked"."""
-    return (*find_threads(lock), *find_unread(lock), *find_kernels(lock))
+    return (*find_threads(lock), *find_limited(lock), *find_unread(lock), *find_kernels(lock))
 
 
 def find_threads(lock: Lock) -> Iterator[Difference]:
     """Compare asked numbers of threads with those of each library that could obey."""
     for library, kind, count in list_counts(lock):
-        asked = [(name, read_count(lock, name)) for name in READERS.get(kind, ())]
+        asked = ask_each(lock, READERS.get(kind, ()))
         for name, number in (("threads", lock.threads), *asked):
             if number is not None and number != count:
                 yield make_finding(f"asked.{name}.{library}", number, count, SPLITS)
+
+
+def find_limited(lock: Lock) -> Iterator[Difference]:
+    """Compare asked numbers of threads with OpenMP's limit, which libraries do not count in."""
+    limit = read_count(lock, "OMP_THREAD_LIMIT")
+    for name, number in (("threads", lock.threads), *ask_each(lock, ("OMP_NUM_THREADS",))):
+        if limit is not None and number is not None and number > limit:
+            yield make_finding(f"asked.{name}.OMP_THREAD_LIMIT", number, limit, SPLITS)
+
+
+def ask_each(lock: Lock, names: Sequence[str]) -> list[tuple[str, int | None]]:
+    """List the numbers of threads that variables ask for."""
+    return [(name, read_count(lock, name)) for name in names]
 
 
 def list_counts(lock: Lock) -> Iterator[tuple[str, str, int]]:

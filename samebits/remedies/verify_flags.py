@@ -131,6 +131,10 @@ def judge_openmp(asked: str, evidence: Evidence) -> Iterator[Seen]:
     if torch is not None:
         yield compare("torch", torch.threads, asked)
     yield from judge_pools(asked, evidence, lambda pool: pool.api == "openmp")
+    # Libraries report the number asked for, whatever the limit.
+    limit = evidence.variables.get("OMP_THREAD_LIMIT", "")
+    if limit.isdecimal() and count_of(asked).isdecimal() and int(limit) < int(count_of(asked)):
+        yield Seen(by="OMP_THREAD_LIMIT", value=limit, agrees=False)
 
 
 def judge_mkl(asked: str, evidence: Evidence) -> Iterator[Seen]:

@@ -201,3 +201,16 @@ def test_a_machine_of_another_kind_is_compared_without_a_crash(with_numpy: Lock)
     found = fields_of(with_numpy, other)
     assert found >= {"processor", "architecture", "isa", "packages.numpy", "probe.libm.exp"}
     assert fields_of(other, with_numpy) == found
+
+
+def test_a_limit_below_what_is_asked_is_named_though_libraries_count_without_it(
+    with_numpy: Lock,
+) -> None:
+    def ask(**variables: str) -> list[tuple[str, str, str]]:
+        machine = replace(with_numpy.machine, variables=variables, pools=())
+        found = find_ignored(replace(with_numpy, machine=machine, torch=None))
+        return [(item.field, item.a, item.b) for item in found]
+
+    limited = ask(OMP_NUM_THREADS="2", OMP_THREAD_LIMIT="1")
+    assert limited == [("asked.OMP_NUM_THREADS.OMP_THREAD_LIMIT", "2", "1")]
+    assert ask(OMP_NUM_THREADS="2", OMP_THREAD_LIMIT="2") == []

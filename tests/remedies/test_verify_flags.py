@@ -3,6 +3,7 @@
 import os
 import sys
 import venv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,15 @@ def make_evidence(variables: dict[str, str], **changes: Any) -> Evidence:
         "onednn_isa": "Intel AVX2",
     }  # fmt: skip
     return Evidence(probe=probe, variables=variables, **values | changes)
+
+
+def test_threads_above_openmps_limit_are_ignored_though_libraries_count_without_it() -> None:
+    for limit, state in (("1", State.IGNORED), ("2", State.IN_FORCE)):
+        variables = {"OMP_NUM_THREADS": "2", "OMP_THREAD_LIMIT": limit}
+        evidence = make_evidence(variables)
+        probe = replace(evidence.probe, torch=replace(TORCH, threads=2), pools=())
+        found = check_variable("OMP_NUM_THREADS", "2", replace(evidence, probe=probe))
+        assert found.state is state
 
 
 def judge(name: str, asked: str, **changes: Any) -> Check:
