@@ -9,6 +9,7 @@
     │   ├── RequestTooLong
     │   └── UnknownParameter
     ├── TargetError          an audited model or endpoint does not answer
+    │   └── TargetStopped    somebody ended its process
     ├── LockMismatch         the environment is not the locked one
     ├── RecordCorrupt        a saved thing does not match its digest or format
     └── InvariantBroken      our own promise failed: a bug, report it
@@ -79,6 +80,10 @@ class UnknownParameter(RequestError):
 
 class TargetError(SamebitsError):
     """Report that an audited model or endpoint does not answer, or not in its protocol."""
+
+
+class TargetStopped(TargetError):
+    """Report that a target's process was ended by somebody: no fault of what ran in it."""
 
 
 class LockMismatch(SamebitsError):

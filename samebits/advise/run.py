@@ -25,7 +25,7 @@ from samebits.audit.condition import Call
 from samebits.audit.observation import Answer
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.target import Ask, TargetFacts
-from samebits.errors import SamebitsError
+from samebits.errors import SamebitsError, TargetStopped
 
 
 class Contestant(Protocol):
@@ -100,14 +100,19 @@ def run_ladder(
         keep: Called with the record after each trial.
         tell: Called after each group of answers.
     Returns:
-        The record with all trials. A rung that cannot be tried has a trial that says why.
+        The record with all trials. A rung that cannot be tried has a trial that says why; one whose
+        process somebody ended has none, so that a later run tries it.
     """
     done = {trial.rung for trial in record.trials}
-    runner = Runner(options, bench, tell)
-    for rung in options.rungs:
-        if rung.key not in done:
-            record = replace(record, trials=(*record.trials, runner.try_rung(rung)))
-            keep(record)
+    left = tuple(rung for rung in options.rungs if rung.key not in done)
+    runner = Runner(replace(options, rungs=left), bench, tell)
+    for rung in left:
+        try:
+            trial = runner.try_rung(rung)
+        except TargetStopped:
+            continue
+        record = replace(record, trials=(*record.trials, trial))
+        keep(record)
     return record
 
 
@@ -123,18 +128,26 @@ class Runner:
         self.total = len(options.rungs) * per_rung
 
     def try_rung(self, rung: Rung) -> Trial:
-        """Try one remedy, here and elsewhere; errors are part of what was found."""
+        """Try one remedy, here and elsewhere; errors are part of what was found.
+
+        Raises:
+            TargetStopped: Somebody ended its process.
+        """
         reason = self.bench.refuse(rung)
         if reason:
             return Trial(rung=rung.key, not_tried=reason)
         try:
             trial, facts = self.try_here(rung)
+        except TargetStopped:
+            raise
         except SamebitsError as error:
             return Trial(rung=rung.key, not_tried=str(error))
         for arrangement in list_elsewhere(facts):
             try:
                 with self.bench.open(rung, arrangement.place) as contestant:
                     trial = self.add(trial, rung, contestant, arrangement)
+            except TargetStopped:
+                raise
             except SamebitsError as error:
                 return replace(trial, not_tried=f"{arrangement.key}: {error}")
         return trial

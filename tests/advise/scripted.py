@@ -11,7 +11,7 @@ from samebits.advise.run import Options
 from samebits.audit.observation import Answer
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.target import Ask, TargetFacts
-from samebits.errors import ConfigError
+from samebits.errors import ConfigError, TargetStopped
 from samebits.lock.facts import MachineFacts
 
 MACHINE = MachineFacts(
@@ -45,6 +45,8 @@ class Scripted:
     refused: Mapping[str, str] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
     """Remedies that cannot be opened."""
+    stopped: frozenset[tuple[str, str]] = frozenset()
+    """Remedies and places whose process somebody ends."""
     missing: frozenset[str] = frozenset()
     """Remedies one answer of which is missing."""
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -58,6 +60,8 @@ class Scripted:
     def open(self, rung: Rung, place: Place) -> Iterator["Served"]:
         if rung.key in self.broken:
             raise ConfigError(expected="a model that this remedy takes", found="another")
+        if (rung.key, place.key) in self.stopped:
+            raise TargetStopped(expected="an answer", found="it was ended by SIGTERM")
         self.opened.append((rung.key, place.key))
         yield Served(self, rung.key, place)
 

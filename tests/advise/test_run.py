@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from samebits.advise.ladder import choose_rungs
 from samebits.advise.record import AdviceRecord
 from samebits.advise.run import Told, run_ladder
@@ -8,14 +10,16 @@ from tests.advise.scripted import Scripted, make_options, make_record
 RUNGS = choose_rungs(["isolation", "sb1"])
 
 
-def climb(script: Scripted, record: AdviceRecord | None = None) -> AdviceRecord:
+def climb(
+    script: Scripted, record: AdviceRecord | None = None, told: list[Told] | None = None
+) -> AdviceRecord:
     options = make_options(*RUNGS)
     return run_ladder(
         options,
         script,
         record or make_record(options),
         keep=lambda _: None,
-        tell=lambda _: None,
+        tell=lambda one: None if told is None else told.append(one),
     )
 
 
@@ -60,6 +64,15 @@ def test_a_remedy_that_cannot_be_opened_is_told_and_the_others_go_on() -> None:
     assert len(record.trials[2].sightings) == 35
 
 
+@pytest.mark.parametrize("place", ["here", "threads"])
+def test_a_remedy_whose_process_somebody_ended_is_tried_when_the_run_goes_on(place: str) -> None:
+    record = climb(Scripted(stopped=frozenset({("isolation", place)})))
+    assert [trial.rung for trial in record.trials] == ["nothing", "sb1"]
+    again = climb(Scripted(), record)
+    assert [trial.rung for trial in again.trials] == ["nothing", "sb1", "isolation"]
+    assert len(again.trials[-1].sightings) == 35 and not again.trials[-1].not_tried
+
+
 def test_a_remedy_that_is_refused_opens_no_process() -> None:
     script = Scripted(refused={"isolation": "the server's own start decides it"})
     record = climb(script)
@@ -70,8 +83,10 @@ def test_a_remedy_that_is_refused_opens_no_process() -> None:
 def test_a_run_goes_on_where_it_was_stopped() -> None:
     whole = climb(Scripted())
     script = Scripted()
+    told: list[Told] = []
     half = replace(whole, trials=whole.trials[:2])
-    again = climb(script, half)
+    again = climb(script, half, told)
+    assert (told[-1].done, told[-1].total) == (35, 35)
     assert {key for key, _ in script.opened} == {"sb1"}
     assert [trial.rung for trial in again.trials] == ["nothing", "isolation", "sb1"]
     assert again.trials[:2] == half.trials

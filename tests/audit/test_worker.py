@@ -13,8 +13,8 @@ import pytest
 from samebits.audit.condition import Call, Condition, Process
 from samebits.audit.prompts import AuditPrompt
 from samebits.audit.target import Ask
-from samebits.audit.targets.worker import HOSTS, Host, WorkerSession, open_worker
-from samebits.errors import ConfigError, ModelFileError, TargetError
+from samebits.audit.targets.worker import HOSTS, Host, WorkerSession, open_worker, spell_words
+from samebits.errors import ConfigError, ModelFileError, TargetError, TargetStopped
 
 ROOT = Path(__file__).parents[2]
 VARIABLES = {"PYTHONPATH": str(ROOT), "PATH": os.defpath}
@@ -131,6 +131,46 @@ def test_a_worker_ended_by_a_signal_says_which_and_its_last_words(name: str) -> 
     assert f"ended by {name}" in caught.value.found
     assert "last words" in caught.value.found
     assert ("memory" in caught.value.remedy) == (name == "SIGKILL")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("SIGTERM", TargetStopped),
+        ("SIGINT", TargetStopped),
+        ("SIGHUP", TargetStopped),
+        ("SIGKILL", TargetError),
+        ("SIGSEGV", TargetError),
+    ],
+)
+def test_an_end_by_somebody_is_told_from_a_failure_and_last_words_have_no_bars(
+    name: str, kind: type[TargetError]
+) -> None:
+    with (
+        pytest.raises(TargetError) as caught,
+        open_worker("echo", {"name": "m"}, Process(), VARIABLES) as session,
+    ):
+        if name == "SIGINT":
+            # Python makes an exception of it; a process that it ends is killed by it.
+            answer_one(session, "default SIGINT")
+        answer_one(session, f"bar {name}")
+    assert type(caught.value) is kind
+    assert f"ended by {name}" in caught.value.found
+    words = caught.value.found.partition("printed:\n")[2].splitlines()
+    assert words[-2:] == ["loading", "Traceback"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        (b"a\r\nb\r\n", "a\nb"),
+        (b"\rLoad:   0%|   | 0/9 [00:00<?, ?it/s]\n", ""),
+        (b"x\n\rLoad 1\rLoad 2", "x"),
+        (b"\rLoad: 0%| | 0/9 [00:00<?, ?it/s]Error: [why]\n", "Error: [why]"),
+    ],
+)
+def test_progress_bars_are_no_words(printed: bytes, words: str) -> None:
+    assert spell_words(printed) == words
 
 
 def test_a_worker_that_exits_says_its_status(session: WorkerSession) -> None:

@@ -45,6 +45,11 @@ class EchoSession:
         if text.startswith("die "):
             print("last words", file=sys.stderr, flush=True)
             os.kill(os.getpid(), getattr(signal, text[4:]))
+        if text.startswith("default "):
+            signal.signal(getattr(signal, text[8:]), signal.SIG_DFL)
+        if text.startswith("bar "):
+            draw_bar()
+            os.kill(os.getpid(), getattr(signal, text[4:]))
         if text == "exit":
             os._exit(7)
         if text == "sleep":
@@ -67,6 +72,15 @@ class EchoSession:
                 prompt=prompt.id, step=0, tokens=("a", "b"), base=(1.0, 0.5), treated=(0.5, 1.0)
             ),
         )
+
+
+def draw_bar() -> None:
+    """Print as tqdm does, more than is kept of it, and an error right behind."""
+    print("loading", file=sys.stderr)
+    for step in range(100):
+        print(f"\rLoading weights: {step:3}%|#####     | {step}/100", end="", file=sys.stderr)
+        print(" [00:00<00:01, 9.99it/s]", end="", file=sys.stderr, flush=True)
+    print("Traceback", file=sys.stderr, flush=True)
 
 
 def open_session(settings: Mapping[str, Any], process: Process) -> EchoSession:

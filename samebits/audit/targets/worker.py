@@ -5,6 +5,7 @@ prints for error messages, and never leaves a worker behind. worker_main.py is t
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,11 +25,17 @@ from samebits.audit.targets.wire import (
     read_line,
     write_line,
 )
-from samebits.errors import TargetError
+from samebits.errors import TargetError, TargetStopped
 from samebits.record.typed import plain_value, read_typed
 
 KEPT_BYTES = 4096
 """Of what a worker prints, the end."""
+DRAWN_OVER = re.compile(rb"\r[^\r\n]*(?=\r[^\n])")
+"""What a progress bar drew before it drew again; a terminal shows the last alone."""
+BAR = re.compile(rb"\r[^\r\n\]]*\]?")
+"""What it drew last. Bars end in a bracket, behind which an error may follow on the same line."""
+STOPS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+"""What people and shells end a process by; the kernel, for memory, by another."""
 END_S = 5.0
 """What a worker has to end after its last request; the rest is killed."""
 
@@ -157,13 +164,14 @@ class Worker:
         """Keep the end of what the worker prints, until it ends."""
         with printed:
             while part := os.read(printed.fileno(), KEPT_BYTES):
-                self.last_words = (self.last_words + part)[-KEPT_BYTES:]
+                self.last_words = DRAWN_OVER.sub(b"", self.last_words + part)[-KEPT_BYTES:]
 
     def request(self, **request: Any) -> dict[str, Any]:
         """Send a request and wait for its reply.
 
         Raises:
-            TargetError: The process has ended, or does not keep to the protocol.
+            TargetStopped: Somebody has ended the process.
+            TargetError: It has ended, or does not keep to the protocol.
             SamebitsError: Whatever it raised.
         """
         line = self.exchange(write_line(request))
@@ -189,9 +197,10 @@ class Worker:
         """Say how the process ended and what it said last."""
         self.process.wait()
         self.listener.join(END_S)
-        words = self.last_words.decode(errors="replace").strip()
+        words = spell_words(self.last_words)
         how = spell_end(self.process.returncode)
-        return TargetError(
+        kind = TargetStopped if -self.process.returncode in STOPS else TargetError
+        return kind(
             expected="an answer from the worker process",
             found=f"{how}; it had printed:\n{words}" if words else how,
             remedy="Look for a lack of memory." if self.process.returncode == -9 else "",
@@ -209,6 +218,12 @@ class Worker:
             self.process.wait()
         self.replies.close()
         self.listener.join(END_S)
+
+
+def spell_words(printed: bytes) -> str:
+    """Spell what a process printed, without the progress bars of its libraries."""
+    lines = BAR.sub(b"", printed.replace(b"\r\n", b"\n")).decode(errors="replace").splitlines()
+    return "\n".join(line for line in lines if line.strip())
 
 
 def spell_end(code: int) -> str:
