@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from samebits.lock.processor import read_processor
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -34,24 +36,10 @@ def describe_machine() -> str:
     """Name processor, cores, memory and system, with the load of others at this moment."""
     one, _, _ = os.getloadavg()
     return (
-        f"{read_processor()}, {os.cpu_count()} cores, {read_memory_gb():.0f} GB, "
+        f"{read_processor().name}, {os.cpu_count()} cores, {read_memory_gb():.0f} GB, "
         f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, "
         f"load {one:.1f} at the start"
     )
-
-
-def read_processor() -> str:
-    """Give the processor's model name, family and model number."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    pairs = [line.split(":", 1) for line in lines if ":" in line]
-    facts = {key.strip(): value.strip() for key, value in pairs}
-    if "model name" not in facts:
-        return platform.machine()
-    numbers = f"family {facts.get('cpu family', '?')} model {facts.get('model', '?')}"
-    return f"{facts['model name']} ({numbers})"
 
 
 def read_memory_gb() -> float:

@@ -292,13 +292,13 @@ def report(ask: AuditAsk, out: Path) -> "Analysis":
     from samebits.audit.analyse import analyse
     from samebits.cli.reporting import put_report
     from samebits.report.audit_document import make_document
-    from samebits.report.audit_json import audit_json
+    from samebits.report.in_json import report_json
 
     analysis = analyse(read_record(out), need=ask.need)
     document = make_document(analysis, ask.language)
 
     def make_json() -> str:
-        return audit_json(analysis)
+        return report_json(analysis)
 
     if ask.html is not None:
         put_report(document, make_json, FormatName.HTML, ask.html)

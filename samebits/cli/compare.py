@@ -33,11 +33,11 @@ def compare(
     from samebits.cli.output_file import check_writable
     from samebits.cli.reporting import put_report
     from samebits.report.compare_document import make_comparison
-    from samebits.report.compare_json import compare_json
+    from samebits.report.in_json import report_json
 
     if out is not None:
         check_writable(out, "--out")
     found = compare_records(read_record(a), read_record(b))
     document = make_comparison(found, language.value)
-    put_report(document, lambda: compare_json(found), as_format, out)
+    put_report(document, lambda: report_json(found), as_format, out)
     raise typer.Exit(found.exit_code(need.value))

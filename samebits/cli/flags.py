@@ -24,7 +24,7 @@ def flags(
     from samebits.remedies.flags.engines import find_engine
     from samebits.remedies.flags.table import check_engine
     from samebits.report.flags_document import make_flags
-    from samebits.report.plain_json import write_json
+    from samebits.report.in_json import write_json
 
     if out is not None:
         check_writable(out, "--out")

@@ -127,8 +127,8 @@ def verify(
     """
     from samebits.lock import compare_locks, find_ignored, read_lock
     from samebits.lock.verify import is_excepted
+    from samebits.report.in_json import differences_json
     from samebits.report.lock_document import make_lock_comparison
-    from samebits.report.lock_json import differences_json
 
     locked = read_lock(file)
     check_covered(locked, model, engine_flags)
@@ -175,8 +175,8 @@ def diff(
 ) -> None:
     """Compare two lock files. Exit code 0: the same; 1: differences; 2: one is no lock."""
     from samebits.lock import compare_locks, read_lock
+    from samebits.report.in_json import differences_json
     from samebits.report.lock_document import make_lock_comparison
-    from samebits.report.lock_json import differences_json
 
     found = compare_locks(read_lock(a), read_lock(b))
     document = make_lock_comparison("diff", found, language.value)
@@ -203,8 +203,8 @@ def fleet(
     """
     from samebits.audit.fleet import ask_fleet, compare_fleet
     from samebits.audit.targets.http_client import Link
+    from samebits.report.in_json import differences_json
     from samebits.report.lock_document import make_lock_comparison
-    from samebits.report.lock_json import differences_json
 
     link = Link(api_key=find_key(api_key_env), timeout_s=timeout, retries=1)
     found = compare_fleet(ask_fleet(urls, link))

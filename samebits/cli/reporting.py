@@ -48,14 +48,14 @@ def read_analysis(path: Path, need: str | None, rate: float | None, language: st
     from samebits.audit.analyse import analyse
     from samebits.audit.record_reader import read_record
     from samebits.report.audit_document import make_document
-    from samebits.report.audit_json import audit_json
+    from samebits.report.in_json import report_json
 
     if rate is not None:
         raise ConfigError(expected="--rate with the record of an advice", found=str(path))
     found = read_record(path)
     analysis = analyse(found, need=need or str(found.header.asked.get("need")))
     document = make_document(analysis, language)
-    return Drawn(document, lambda: audit_json(analysis), analysis.exit_code)
+    return Drawn(document, lambda: report_json(analysis), analysis.exit_code)
 
 
 def read_weighed(path: Path, need: str | None, rate: float | None, language: str) -> Drawn | None:
@@ -85,12 +85,12 @@ def read_weighed(path: Path, need: str | None, rate: float | None, language: str
 def draw_advice(found: "Advice", language: str) -> Drawn:
     """Put an advice into words."""
     from samebits.report.advice_document import make_advice
-    from samebits.report.advice_json import advice_json
+    from samebits.report.in_json import report_json
 
     code = 0 if found.here.is_shown else EXIT_CANNOT_TELL
     return Drawn(
         make_advice(found, language),
-        lambda: advice_json(found),
+        lambda: report_json(found),
         EXIT_NONE_WILL_DO if found.here.rung is None else code,
     )
 

@@ -21,9 +21,9 @@ from samebits.remedies.flags.table import (
 )
 from samebits.report.flags_document import make_flags
 from samebits.report.in_html import write_page
+from samebits.report.in_json import write_json
 from samebits.report.in_markdown import write_markdown
 from samebits.report.in_terminal import write_text
-from samebits.report.plain_json import write_json
 
 EACH = pytest.mark.parametrize("engine", ENGINES.values(), ids=list(ENGINES))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import ConfigError
-from tests.remedies.tiny_models import FAMILIES, make_model
+from tests.remedies.tiny_models import FAMILIES, is_same_bits, make_model
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -16,7 +16,6 @@ pytest.importorskip("transformers")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402 - it needs torch
 
 from samebits.audit.targets.hf_float64 import Widen  # noqa: E402
-from samebits.remedies.bits import is_same_bits  # noqa: E402
 from samebits.remedies.precision import Raised, plan, raised  # noqa: E402
 
 IDS = [[5, 9, 2, 77, 31, 8, 200, 13], [40, 41, 3, 250, 1, 1, 90, 17]]

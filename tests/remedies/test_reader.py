@@ -3,12 +3,11 @@
 import pytest
 
 from samebits.errors import InvariantBroken
-from tests.remedies.tiny_models import make_model
+from tests.remedies.tiny_models import is_same_bits, make_model
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from samebits.remedies.bits import is_same_bits  # noqa: E402 - it needs torch
 from samebits.remedies.reader import KeysValues, Layout, Reader  # noqa: E402
 
 LONG, SHORT = (5, 9, 2, 77, 31, 8), (40, 41)

@@ -46,3 +46,13 @@ def make_model(family: str = "llama", dtype: str = "float32", **changes: Any) ->
         if name.endswith("norm.weight"):  # All ones would hide what a product rounds.
             torch.nn.init.uniform_(values, 0.5, 1.5)
     return model.to(getattr(torch, dtype)).eval()
+
+
+def is_same_bits(one: Any, other: Any) -> bool:
+    """Answer whether two tensors have one dtype, one shape and the same bits: -0 is not 0."""
+    import torch
+
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    pair = [values.contiguous().reshape(-1).view(torch.uint8) for values in (one, other)]
+    return torch.equal(*pair)

@@ -10,8 +10,8 @@ from samebits.advise.results import Advice
 from samebits.advise.run import run_ladder
 from samebits.advise.weigh import weigh
 from samebits.report.advice_document import make_advice
-from samebits.report.advice_json import advice_json
 from samebits.report.in_html import write_page
+from samebits.report.in_json import report_json
 from samebits.report.in_terminal import write_text
 from samebits.report.words import LANGUAGES
 from tests.advise.scripted import Scripted, make_options, make_record
@@ -66,7 +66,7 @@ def test_the_chinese_page_speaks_chinese(advice: Advice) -> None:
 
 
 def test_json_holds_every_row(advice: Advice) -> None:
-    value = json.loads(advice_json(advice))
+    value = json.loads(report_json(advice))
     assert [row["key"] for row in value["rows"]] == [
         "nothing",
         "isolation",

@@ -16,8 +16,7 @@ from rich.cells import cell_len
 
 from samebits.audit.results import Analysis, Verdict
 from samebits.record.canonical import canonical_bytes
-from samebits.report.audit_json import audit_json
-from samebits.report.compare_json import compare_json
+from samebits.report.in_json import report_json
 from tests.report.audit_results import (
     DIGEST,
     HOSTILE,
@@ -81,7 +80,7 @@ def test_rendering_twice_gives_the_same_bytes(name: str, language: str) -> None:
     def render() -> tuple[str, ...]:
         made: Analysis = SAMPLES[name]()
         return (as_html(made, language), as_markdown(made, language),
-                as_text(made, language), audit_json(made))  # fmt: skip
+                as_text(made, language), report_json(made))  # fmt: skip
 
     assert render() == render()
 
@@ -315,7 +314,7 @@ def test_ten_thousand_observations_stay_small_and_quick() -> None:
 
 
 def test_json_is_canonical_and_holds_the_analysis() -> None:
-    text = audit_json(make_unstable())
+    text = report_json(make_unstable())
     value = json.loads(text)
     assert canonical_bytes(value).decode() + "\n" == text
     assert value["format"] == "samebits/audit-report/v1"
@@ -327,7 +326,7 @@ def test_json_spells_numbers_that_json_lacks() -> None:
     census = make_unstable().census
     assert census is not None
     made = replace(make_unstable(), census=replace(census, drift_p95=float("inf")))
-    assert json.loads(audit_json(made))["census"]["drift_p95"] == "inf"
+    assert json.loads(report_json(made))["census"]["drift_p95"] == "inf"
 
 
 def test_markdown_tables_have_as_many_fields_as_columns() -> None:
@@ -345,9 +344,9 @@ def test_markdown_lets_no_html_of_a_record_through() -> None:
 
 def test_reports_import_no_engine_no_torch_and_no_numpy() -> None:
     code = (
-        "import sys, samebits.report.audit_document, samebits.report.audit_json,"
-        "samebits.report.compare_document, samebits.report.compare_json,"
-        "samebits.report.in_html, samebits.report.in_markdown, samebits.report.in_terminal;"
+        "import sys, samebits.report.audit_document, samebits.report.in_json,"
+        "samebits.report.compare_document, samebits.report.in_html,"
+        "samebits.report.in_markdown, samebits.report.in_terminal;"
         "bad = {'torch', 'transformers', 'numpy', 'samebits.engine', 'samebits.model'};"
         "print(sorted(bad & set(sys.modules)))"
     )
@@ -379,7 +378,7 @@ def test_equal_means_never_stand_without_the_items_that_flipped() -> None:
 def test_comparisons_fit_the_terminal_and_are_the_same_twice(name: str, language: str) -> None:
     def render() -> tuple[str, str, str]:
         made = COMPARISONS[name]()
-        return as_text(made, language), as_markdown(made, language), compare_json(made)
+        return as_text(made, language), as_markdown(made, language), report_json(made)
 
     assert render() == render()
     assert max(cell_len(line) for line in render()[0].splitlines()) <= 80
