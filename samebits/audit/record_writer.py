@@ -4,10 +4,7 @@ One writer at a time holds the file. What a failed or interrupted write leaves b
 before the next line, so that the file always is a record, but for a last line that was torn.
 """
 
-import errno
-import fcntl
 import os
-import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,12 +29,11 @@ from samebits.errors import ConfigError, InvariantBroken, RecordCorrupt, Unsuppo
 from samebits.lock.facts import MachineFacts
 from samebits.record.canonical import canonical_bytes
 from samebits.record.mend import count_lone, mend
+from samebits.record.own_file import create_file, hold, open_file
 from samebits.record.typed import plain_value
 
 SYNC_S = 1.0
 """Seconds between two times that the disk is told to keep what it has."""
-MODE = 0o666
-"""Less the umask: a record is for showing."""
 NAMES = {kind: name for name, kind in KINDS.items()}
 
 Item = Observation | Opened | NotTested | Probe | Resumed | End | Mapping[str, Any]
@@ -83,7 +79,7 @@ class RecordWriter:
             machine: This machine; recorded if it is not the one that was recorded last.
             started_at: ISO 8601 with zone.
         Raises:
-            ConfigError: It cannot be opened, or another audit is writing it.
+            ConfigError: It cannot be opened, or another process is writing it.
             RecordCorrupt: It is damaged other than by a torn last line.
         """
         file = open_file(path)
@@ -209,61 +205,3 @@ def write_all(file: int, data: bytes, offset: int) -> None:
     done = 0
     while done < len(data):
         done += os.pwrite(file, data[done:], offset + done)
-
-
-def create_file(path: Path) -> int:
-    """Make a new file.
-
-    Raises:
-        ConfigError: The name is taken, or the file system refuses.
-    """
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, MODE)
-    except FileExistsError as error:
-        raise ConfigError(
-            expected="a new file for the record",
-            found=f"{path}, which exists",
-            remedy="Resume it, or name another file.",
-        ) from error
-    except (OSError, ValueError) as error:
-        raise ConfigError(expected=f"{path} to be written", found=spell_error(error)) from error
-
-
-def open_file(path: Path) -> int:
-    """Open a record to go on with it.
-
-    Raises:
-        ConfigError: It is no regular file, or the file system refuses.
-    """
-    try:
-        file = os.open(path, os.O_RDWR)
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            expected="a record to resume", found=f"{path}: {spell_error(error)}"
-        ) from error
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise ConfigError(expected="a record to resume", found=f"{path}, no regular file")
-    return file
-
-
-def spell_error(error: OSError | ValueError) -> str:
-    """Say what the file system said."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def hold(file: int, path: Path) -> None:
-    """Keep other audits from writing the file until it is closed.
-
-    Raises:
-        ConfigError: One is writing it, or the file system has no locks.
-    """
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        is_held = error.errno in (errno.EWOULDBLOCK, errno.EAGAIN)
-        raise ConfigError(
-            expected=f"{path} to be ours to write",
-            found="another audit that is writing it" if is_held else spell_error(error),
-            remedy="Wait for it, or name another file.",
-        ) from error

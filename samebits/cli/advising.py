@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import count
@@ -12,15 +13,16 @@ import typer
 
 from samebits.advise.bench import HfBench, ServerBench
 from samebits.advise.ladder import choose_rungs
-from samebits.advise.record import AdviceRecord, read_advice, write_advice
+from samebits.advise.record import AdviceRecord
 from samebits.advise.run import Bench, Options, Told, run_ladder
 from samebits.advise.weigh import weigh
 from samebits.audit.prompts import PromptSet, load_built_in, load_prompts_file
 from samebits.audit.targets.hf import HfSettings, check_folder
+from samebits.cli.advice_file import AdviceFile
 from samebits.cli.audit_target import TargetAsk, find_kind, make_target
 from samebits.cli.environment import read_variables
 from samebits.cli.names import FormatName
-from samebits.cli.output_file import check_writable, write_atomically
+from samebits.cli.output_file import check_writable
 from samebits.cli.progress import show_progress
 from samebits.cli.reporting import draw_advice, put_report
 from samebits.errors import ConfigError
@@ -83,22 +85,37 @@ def run(ask: AdviseAsk) -> None:
     """
     check(ask)
     out = ask.out or find_name()
-    past = read_advice(out.read_bytes(), str(out)) if ask.resume else None
-    options = make_options(ask, past)
-    record = past or begin(ask, options)
-    if past is not None:
-        check_same(past, begin(ask, options), out)
-    bench = make_bench(ask, options)
-    try:
-        record = carry_out(options, bench, record, out)
-    except KeyboardInterrupt:
-        print(
-            f"interrupted; {out} holds what was tried; --resume --out {out} goes on",
-            file=sys.stderr,
-        )
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-    print(f"record: {out}", file=sys.stderr)
-    raise typer.Exit(put(ask, record))
+    with ExitStack() as stack:
+        # Held before it is read, so that no two runs go on with one record.
+        file = stack.enter_context(AdviceFile.resume(out)) if ask.resume else None
+        past = None if file is None else file.read()
+        options = make_options(ask, past)
+        record = past or begin(ask, options)
+        if past is not None:
+            check_same(past, begin(ask, options), out)
+        bench = make_bench(ask, options)
+        if file is None:
+            file = stack.enter_context(AdviceFile.create(out, record))
+        try:
+            record = carry_out(ask, options, bench, record, file)
+        except KeyboardInterrupt:
+            tell_rest("interrupted", out)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        tell_stopped(options, record, out)
+        print(f"record: {out}", file=sys.stderr)
+        raise typer.Exit(put(ask, record))
+
+
+def tell_stopped(options: Options, record: AdviceRecord, out: Path) -> None:
+    """Say which remedies somebody ended, and how they are tried after all."""
+    tried = {trial.rung for trial in record.trials}
+    if stopped := [rung.key for rung in options.rungs if rung.key not in tried]:
+        tell_rest(f"stopped by a signal: {', '.join(stopped)}", out)
+
+
+def tell_rest(what: str, out: Path) -> None:
+    """Say that something is left to try, and how."""
+    print(f"{what}; {out} holds what was tried; --resume --out {out} goes on", file=sys.stderr)
 
 
 def check(ask: AdviseAsk) -> None:
@@ -228,18 +245,22 @@ def make_bench(ask: AdviseAsk, options: Options) -> Bench:
     return HfBench(settings=settings, variables=read_variables(), companions=texts)
 
 
-def carry_out(options: Options, bench: Bench, record: AdviceRecord, out: Path) -> AdviceRecord:
+def carry_out(
+    ask: AdviseAsk, options: Options, bench: Bench, record: AdviceRecord, file: AdviceFile
+) -> AdviceRecord:
     """Run the ladder with progress shown, and keep the record after each remedy."""
-    with show_progress("starting", has_clock=True) as show_share:
+    stage_of = None if ask.as_json else find_rung
+    with show_progress("starting", has_clock=True, stage_of=stage_of) as show_share:
 
         def tell(told: Told) -> None:
             show_share(told.done / max(1, told.total), told.label)
 
-        def keep(record: AdviceRecord) -> None:
-            write_atomically(out, write_advice(record))
+        return run_ladder(options, bench, record, keep=file.write, tell=tell)
 
-        keep(record)
-        return run_ladder(options, bench, record, keep=keep, tell=tell)
+
+def find_rung(label: str) -> str:
+    """Find the remedy that a label of progress tells of."""
+    return label.partition(":")[0]
 
 
 def put(ask: AdviseAsk, record: AdviceRecord) -> int:

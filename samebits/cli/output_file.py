@@ -3,6 +3,7 @@
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from samebits.errors import ConfigError
@@ -43,11 +44,13 @@ def _follow_links(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str, take: Callable[[int], None] | None = None) -> None:
     """Write UTF-8 text so that a reader finds the old file or the whole new one.
 
     A link stays a link: its target is written.
 
+    Args:
+        take: Called with the descriptor of the new file before it takes the name.
     Raises:
         ConfigError: The file system refuses.
     """
@@ -60,6 +63,8 @@ def write_atomically(path: Path, text: str) -> None:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
+                if take is not None:
+                    take(file.fileno())
             # mkstemp gives 0600; a receipt is for showing.
             os.chmod(scratch, 0o666 & ~_read_umask())
             os.replace(scratch, target)

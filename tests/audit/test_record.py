@@ -224,7 +224,7 @@ def test_nothing_follows_an_end_but_a_resumption(tmp_path: Path) -> None:
 def test_two_audits_cannot_write_one_record(tmp_path: Path) -> None:
     path = tmp_path / "record"
     with RecordWriter.create(path, make_header()) as writer:
-        with pytest.raises(ConfigError, match="another audit that is writing it"):
+        with pytest.raises(ConfigError, match="another process that is writing it"):
             RecordWriter.resume(path)
         writer.append(make_observation(make_answer("a")))
         assert len(read_record(path).observations) == 1

@@ -1,6 +1,13 @@
 """samebits advise, as a user calls it, on a tiny model of transformers and on a server."""
 
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +17,7 @@ from samebits.advise.record import read_advice
 from samebits.cli.advise import STRATEGIES
 from tests.audit.endpoints import Endpoint, run_endpoint
 from tests.audit.tiny_hf import write_folder
-from tests.cli.command import Ended, assert_refused, call
+from tests.cli.command import CODE, ROOT, Ended, assert_refused, call, make_environment
 
 QUICK = ("--batches", "2,3", "--max-tokens", "3", "--strategies")
 
@@ -72,6 +79,100 @@ def test_a_server_is_tried_with_what_a_client_can_do(
     trials = {trial.rung: trial for trial in read_advice(out.read_bytes(), "a").trials}
     assert "server's own start" in trials["fixed-shape"].not_tried
     assert trials["isolation"].sightings
+
+
+def launch(*arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", CODE, "advise", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=make_environment({}),
+    )
+
+
+def wait_for(is_there: Callable[[], bool]) -> None:
+    ends_at = time.monotonic() + 60
+    while not is_there():
+        assert time.monotonic() < ends_at
+        time.sleep(0.01)
+
+
+def count_trials(path: Path) -> int:
+    # Made and held before it is written for the first time.
+    data = path.read_bytes() if path.exists() else b""
+    return len(read_advice(data, "a").trials) if data else -1
+
+
+def test_two_runs_cannot_write_one_record_and_a_killed_one_holds_nothing(
+    capsys: pytest.CaptureFixture[str], prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "a.json"
+    with run_endpoint(Endpoint(delay_s=0.05)) as endpoint:
+        more = (endpoint.url, *QUICK, "seeds,isolation", "--prompts", str(prompts))
+        again = ("advise", *more, "--out", str(out), "--resume")
+        with launch(*more, "--out", str(out)) as first:
+            # At the start the file is the one it was made as; later it was replaced.
+            for num in (0, 1):
+                wait_for(lambda num=num: count_trials(out) >= num)  # type: ignore[misc]
+                assert_refused(call(capsys, *again), str(out), "another process", "Wait for it")
+            assert first.poll() is None
+            first.kill()
+        kept = count_trials(out)
+        assert 1 <= kept < 3
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "prompts.txt"]
+        endpoint.delay_s = 0.0
+        assert call(capsys, *again).code in (0, 3)
+    assert count_trials(out) == 3
+
+
+def test_a_run_that_is_refused_leaves_no_record(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert call(capsys, "advise", "hf:/no", "--out", str(tmp_path / "a.json")).code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lines_tell_of_each_remedy_where_nobody_watches_unless_json_is_asked_for(
+    capsys: pytest.CaptureFixture[str], prompts: Path, tmp_path: Path
+) -> None:
+    with run_endpoint(Endpoint()) as endpoint:
+        more = (endpoint.url, *QUICK, "seeds", "--prompts", str(prompts))
+        done = call(capsys, "advise", *more, "--out", str(tmp_path / "a.json"))
+        quiet = call(capsys, "advise", *more, "--json", "--out", str(tmp_path / "b.json"))
+    lines = [line for line in done.err.splitlines() if re.match(r"\d+:\d\d +\d+% ", line)]
+    assert [line.partition("% ")[2] for line in lines] == ["nothing: starting", "seeds: starting"]
+    assert quiet.err == f"record: {tmp_path / 'b.json'}\n"
+
+
+def find_worker(parent: int) -> int | None:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    for child in map(int, children):
+        if b"worker_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+            return child
+    return None
+
+
+def test_a_remedy_whose_process_is_ended_by_hand_is_tried_when_the_run_is_resumed(
+    folder: Path, prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "a.json"
+    more = (f"hf:{folder}", *QUICK, "nothing", "--prompts", str(prompts), "--out", str(out))
+    with launch(*more) as first:
+        wait_for(lambda: find_worker(first.pid) is not None)
+        worker = find_worker(first.pid)
+        assert worker is not None
+        os.kill(worker, signal.SIGTERM)
+        said = first.communicate()[1]
+    assert "stopped by a signal: nothing" in said and f"--resume --out {out} goes on" in said
+    assert count_trials(out) == 0
+    # In a process like the first: libraries that tests have loaded are part of the machine.
+    with launch(*more, "--resume") as second:
+        said = second.communicate()[1]
+    assert second.returncode in (0, 1, 3), said
+    [trial] = read_advice(out.read_bytes(), "a").trials
+    assert trial.not_tried == "" and trial.sightings
 
 
 @pytest.mark.parametrize(
