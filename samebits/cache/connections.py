@@ -25,6 +25,8 @@ SETTINGS = (
     # be computed again, and FULL would cost an fsync for each.
     "PRAGMA synchronous = NORMAL",
     "PRAGMA journal_size_limit = 16777216",
+    # In KiB: enough for some thousand answers, each read from the file once.
+    "PRAGMA cache_size = -16384",
 )
 
 

@@ -1,6 +1,6 @@
 """What a cache did, counted: each fetch has one outcome; what befell its answer stands beside."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -46,7 +46,10 @@ class Counts:
     """Counters that threads share."""
 
     def __init__(self) -> None:
-        self.counters: dict[str, Counter[str]] = {}
+        self.counters: dict[str, dict[str, int]] = {
+            kind: defaultdict(int)
+            for kind in ("outcome", "refused", "unstored", "unread", "entries")
+        }
         self.after_fork()
         watch(self)
 
@@ -60,18 +63,17 @@ class Counts:
     def add(self, kind: str, name: str, number: int = 1) -> None:
         """Count something of a kind."""
         with self.lock:
-            self.counters.setdefault(kind, Counter())[name] += number
+            self.counters[kind][name] += number
 
     def read(self) -> Tally:
         """Give the counts as they are now."""
         with self.lock:
             kinds = {kind: dict(sorted(counter.items())) for kind, counter in self.counters.items()}
-        single = kinds.get("entries", {})
         return Tally(
-            outcomes={str(name): kinds.get("outcome", {}).get(name, 0) for name in Outcome},
-            refused=kinds.get("refused", {}),
-            unstored=kinds.get("unstored", {}),
-            unread=kinds.get("unread", {}),
-            damaged=single.get("damaged", 0),
-            evicted=single.get("evicted", 0),
+            outcomes={str(name): kinds["outcome"].get(name, 0) for name in Outcome},
+            refused=kinds["refused"],
+            unstored=kinds["unstored"],
+            unread=kinds["unread"],
+            damaged=kinds["entries"].get("damaged", 0),
+            evicted=kinds["entries"].get("evicted", 0),
         )

@@ -26,7 +26,7 @@ PARTS = ("surface", "namespace", "index", "identity", "body", "integers")
 
 def frame(*parts: bytes) -> bytes:
     """Join parts, each after its length as u64 little-endian, so that no two lists collide."""
-    return b"".join([piece for part in parts for piece in (LENGTH(len(part)), part)])
+    return b"".join([LENGTH(len(part)) + part for part in parts])
 
 
 def unframe(data: bytes) -> list[bytes]:
@@ -113,17 +113,18 @@ def make_key(request: Request, namespace: str = "") -> Key:
         UnsupportedInput: The body has no canonical form: NaN, a lone surrogate, another type.
     Source: docs/formats.md, "Output cache".
     """
-    body = strip_controls(request.body)
+    body, identity, index = strip_controls(request.body), request.identity, request.index
     spelled = canonical_bytes(body)
-    preimage = frame(
+    framed = frame(
+        TAG,
         request.surface.encode(),
         namespace.encode(),
-        b"" if request.index is None else b"%d" % request.index,
-        request.identity.spelling,
+        b"" if index is None else b"%d" % index,
+        identity.spelling,
         spelled,
-        spell_integers(body, request.identity, spelled),
+        spell_integers(body, identity, spelled),
     )
-    return Key(digest_preimage(preimage), preimage)
+    return Key(hashlib.sha256(framed).digest(), framed[len(TAG_FRAME) :])
 
 
 def digest_preimage(preimage: bytes) -> bytes:

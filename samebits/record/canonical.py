@@ -42,10 +42,11 @@ def canonical_bytes(value: object) -> bytes:
 
 def spell(value: object) -> str:
     """Spell a value as text."""
-    known = SPELLINGS.get(type(value))
-    if known is not None:
-        return known(value)
-    # Subclasses, such as enumerations and numbers of NumPy, and other mappings.
+    return SPELLINGS.get(type(value), spell_other)(value)
+
+
+def spell_other(value: object) -> str:
+    """Spell a subclass, such as an enumeration or a number of NumPy, or another mapping."""
     for kind, spelling in SPELLINGS.items():
         if isinstance(value, kind):
             return spelling(value)
@@ -88,12 +89,21 @@ def spell_list(value: list[Any] | tuple[Any, ...]) -> str:
 
 def spell_object(value: Mapping[Any, object]) -> str:
     """Spell an object, its keys in order of their UTF-16 code units."""
-    if not all(isinstance(key, str) for key in value):
-        raise refuse_type(value)
-    keys: list[str] = sorted(value)
-    if not all(map(str.isascii, keys)):
+    try:
+        keys: list[str] = sorted(value)
+        is_ascii = "".join(keys).isascii()
+    except TypeError as error:
+        # A key that is no string.
+        raise refuse_type(value) from error
+    if not is_ascii:
         keys.sort(key=lambda key: key.encode("utf-16-be"))
-    return f"{{{','.join(f'{encode_basestring(key)}:{spell(value[key])}' for key in keys)}}}"
+    # Not by `spell`, which is one call more: every request that is looked up in a cache waits here.
+    find = SPELLINGS.get
+    pairs = [
+        f"{encode_basestring(key)}:{find(type(item := value[key]), spell_other)(item)}"
+        for key in keys
+    ]
+    return f"{{{','.join(pairs)}}}"
 
 
 def refuse_type(value: object) -> UnsupportedInput:
@@ -107,7 +117,7 @@ def refuse_type(value: object) -> UnsupportedInput:
 SPELLINGS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: "null",
     bool: lambda value: "true" if value else "false",
-    str: lambda value: encode_basestring(str(value)),
+    str: encode_basestring,
     float: spell_float,
     int: spell_int,
     list: spell_list,

@@ -3,6 +3,8 @@
 import json
 import math
 import struct
+from enum import Enum
+from typing import Any
 
 import pytest
 import rfc8785
@@ -116,3 +118,19 @@ def test_what_json_cannot_carry_is_refused(value: object) -> None:
 def test_damaged_json_is_refused(data: bytes) -> None:
     with pytest.raises(RecordCorrupt):
         parse_json(data)
+
+
+class Flavour(str, Enum):  # noqa: UP042  # not StrEnum: its str() is its name, not its text
+    """A text of a kind that `str` does not give back."""
+
+    SWEET = "sweet"
+
+
+def test_a_kind_of_text_is_spelt_as_its_text() -> None:
+    assert canonical_bytes({Flavour.SWEET: [Flavour.SWEET, 1]}) == b'{"sweet":["sweet",1]}'
+
+
+@pytest.mark.parametrize("value", [{1: 2, "a": 3}, {b"a": 1}, {None: 1}, {"a": {2.0: 1}}])
+def test_a_key_that_is_no_text_is_refused(value: Any) -> None:
+    with pytest.raises(UnsupportedInput, match="found dict"):
+        canonical_bytes(value)
