@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from samebits.cache.answer import Answer, Ending
 from samebits.cache.control import Control
@@ -25,6 +26,7 @@ from samebits.remedies.reader import Ids
 from samebits.remedies.stable_answer import Made, StableFacts
 
 SURFACE = "samebits/stable/v1"
+SAMPLES = 64
 
 
 class AnswerCache(Protocol):
@@ -38,26 +40,52 @@ class AnswerCache(Protocol):
 
 
 class Weights:
-    """The digest of a model's weights, made anew when one of them was written to."""
+    """The digest of a model's weights, made anew when one of them was written to.
+
+    A write is seen by PyTorch's own count. Writes that it does not count, through `.data` or NumPy,
+    are seen where they reach one of SAMPLES values of a tensor: a step of training or a merge does,
+    a single value may not. To hash all of them at every call would cost more than the cache saves.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.seen: tuple[tuple[int, int], ...] = ()
+        self.seen: tuple[tuple[int, int, bytes], ...] = ()
         self.digest = ""
 
     def read(self) -> str:
         """Give the digest: SHA-256 over names, dtypes, shapes and bytes, in order of name."""
         tensors = dict(sorted(self.model.state_dict(keep_vars=True).items()))
         # Writes to a tensor raise its version; another tensor has another address.
-        seen = tuple((x.data_ptr(), x._version) for x in tensors.values())
+        seen = tuple((x.data_ptr(), x._version, spell_samples(x)) for x in tensors.values())
         if seen != self.seen:
             total = hashlib.sha256()
             for name, values in tensors.items():
                 total.update(canonical_bytes([name, str(values.dtype), list(values.shape)]))
-                data = values.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy()
-                total.update(hashlib.sha256(data).digest())
+                total.update(hashlib.sha256(spell_values(values)).digest())
             self.seen, self.digest = seen, f"sha256:{total.hexdigest()}"
         return self.digest
+
+
+def spell_samples(values: Tensor) -> bytes:
+    """Give the bytes of SAMPLES values or more, spread evenly; of all, where there are fewer."""
+    flat = values.detach().reshape(-1)
+    return spell_values(flat[:: max(1, len(flat) // SAMPLES)])
+
+
+def spell_values(values: Tensor) -> bytes:
+    """Give the bytes of values in order."""
+    data = values.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy()
+    return bytes(data.data)
+
+
+def find_doubt(model: Any) -> str:
+    """Say what of a model no key can name; empty: nothing."""
+    hooked = [
+        name or type(model).__name__
+        for name, module in model.named_modules()
+        if module._forward_hooks or module._forward_pre_hooks
+    ]
+    return f"a forward hook on {hooked[0]} may change the answer" if hooked else ""
 
 
 def make_identity(weights: Weights, facts: StableFacts) -> Identity:
@@ -78,15 +106,16 @@ def make_identity(weights: Weights, facts: StableFacts) -> Identity:
 
 
 def make_request(
-    identity: Identity, ids: Ids, bucket: int | None, settings: Mapping[str, Any]
+    identity: Identity, ids: Ids, bucket: int | None, settings: Mapping[str, Any], doubt: str
 ) -> Request:
     """Make the request of one prompt.
 
     Args:
         settings: temperature, seed, max_tokens, stop_ids.
+        doubt: as of `find_doubt`; such requests are not kept.
     """
     body = {"prompt_ids": list(ids), "bucket": bucket, **settings}
-    return Request(surface=SURFACE, body=body, identity=identity)
+    return Request(surface=SURFACE, body=body, identity=identity, doubt=doubt)
 
 
 def spell(made: Made) -> Answer:

@@ -29,7 +29,14 @@ from samebits.remedies.selftest import SelfTest, check_usable, find_usable
 from samebits.remedies.shape import masked
 from samebits.remedies.stabilize import is_count
 from samebits.remedies.stable_answer import Made, StableAnswer, StableFacts
-from samebits.remedies.stable_cache import AnswerCache, Weights, fetch, make_identity, make_request
+from samebits.remedies.stable_cache import (
+    AnswerCache,
+    Weights,
+    fetch,
+    find_doubt,
+    make_identity,
+    make_request,
+)
 
 LOCKS: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()
 """By model: each call changes it meanwhile, whichever of its stable forms was asked."""
@@ -192,8 +199,10 @@ class StableModel:
         """Answer from a cache, and compute what it lacks."""
         with self.lock:
             identity = make_identity(self.weights, self.facts)
+            doubt = find_doubt(self.model)
         requests = [
-            make_request(identity, ids, self.find_bucket(ids), settings) for ids in ask.prompts
+            make_request(identity, ids, self.find_bucket(ids), settings, doubt)
+            for ids in ask.prompts
         ]
 
         def make(places: Sequence[int]) -> list[Made]:

@@ -58,6 +58,29 @@ def test_what_an_answer_depends_on_is_in_its_key(cache: Any) -> None:
     assert cached(ask(model, cache)) == [False, False]
 
 
+@pytest.mark.parametrize("write", [lambda x: x.data.mul_(1.5), lambda x: x.detach().numpy().sort()])
+def test_writes_that_torch_does_not_count_are_seen_too(cache: Any, write: Any) -> None:
+    model = make_model()
+    stable = samebits.stabilize(model, buckets=BUCKETS, rows=2, cache=cache)
+    first = stable.generate(PROMPTS[:2], max_tokens=3)
+    write(model.lm_head.weight)
+    again = stable.generate(PROMPTS[:2], max_tokens=3)
+    assert cached(first) == cached(again) == [False, False]
+    assert again == samebits.stabilize(model, buckets=BUCKETS, rows=2).generate(
+        PROMPTS[:2], max_tokens=3
+    )
+
+
+def test_answers_of_a_model_with_hooks_are_not_kept(cache: Any) -> None:
+    model = make_model()
+    ask(model, cache)
+    handle = model.lm_head.register_forward_hook(lambda _module, _args, out: -out)
+    hooked = ask(model, cache)
+    assert cached(hooked) == cached(ask(model, cache)) == [False, False]
+    handle.remove()
+    assert cached(ask(model, cache)) == [True, True]
+
+
 def test_answers_that_were_cut_off_are_not_kept_unless_allowed(tmp_path: Path) -> None:
     with OutputCache.open(tmp_path / "strict.sqlite3") as strict:
         assert cached(ask(make_model(), strict) + ask(make_model(), strict)) == [False] * 4
