@@ -18,6 +18,7 @@ class Basis(StrEnum):
 
     NONE = "nothing holds it"
     MEASURED = "measured only"
+    ALONE = "nothing is computed beside it"
     CHECKED = "one shape for all, checked at the start"
     REPLAYED = "the first answer is kept, whatever it was"
     INTEGERS = "sums of integers have no order"
@@ -37,11 +38,12 @@ class Rung:
     """Whether threads and instruction set are part of the remedy, hence the same elsewhere."""
 
 
+NOTHING = "nothing"
 RUNGS = (
-    Rung(key="nothing", basis=Basis.NONE, serve="batch"),
+    Rung(key=NOTHING, basis=Basis.NONE, serve="batch"),
     Rung(key="seeds", basis=Basis.NONE, serve="batch", settings={"seed": 0}),
     Rung(key="environment", basis=Basis.MEASURED, serve="batch", is_pinned=True),
-    Rung(key="isolation", basis=Basis.CHECKED, serve="stable", settings={"shape": "alone"}),
+    Rung(key="isolation", basis=Basis.ALONE, serve="stable", settings={"shape": "alone"}),
     Rung(key="fixed-shape", basis=Basis.CHECKED, serve="stable", settings={"shape": "fixed"}),
     Rung(key="float32", basis=Basis.MEASURED, serve="batch", settings={"precision": "float32"}),
     Rung(key="float64", basis=Basis.MEASURED, serve="batch", settings={"precision": "float64"}),
@@ -67,7 +69,7 @@ def choose_rungs(keys: Sequence[str] | None) -> tuple[Rung, ...]:
     known = [rung.key for rung in RUNGS]
     if unknown := sorted(set(keys or ()) - set(known)):
         raise ConfigError(expected=f"strategies among {', '.join(known)}", found=", ".join(unknown))
-    return tuple(rung for rung in RUNGS if keys is None or rung.key in ("nothing", *keys))
+    return tuple(rung for rung in RUNGS if keys is None or rung.key in (NOTHING, *keys))
 
 
 class Place(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from samebits.advise.ladder import (
     FIRST,
     HERE,
+    NOTHING,
     Arrangement,
     Place,
     Rung,
@@ -102,6 +103,8 @@ def run_ladder(
     Returns:
         The record with all trials. A rung that cannot be tried has a trial that says why; one whose
         process somebody ended has none, so that a later run tries it.
+    Raises:
+        SamebitsError: Not even the first rung, no remedy, could be tried: nothing can be compared.
     """
     done = {trial.rung for trial in record.trials}
     left = tuple(rung for rung in options.rungs if rung.key not in done)
@@ -132,6 +135,7 @@ class Runner:
 
         Raises:
             TargetStopped: Somebody ended its process.
+            SamebitsError: It is the first, without a remedy, and cannot be tried.
         """
         reason = self.bench.refuse(rung)
         if reason:
@@ -141,6 +145,8 @@ class Runner:
         except TargetStopped:
             raise
         except SamebitsError as error:
+            if rung.key == NOTHING:
+                raise
             return Trial(rung=rung.key, not_tried=str(error))
         for arrangement in list_elsewhere(facts):
             try:

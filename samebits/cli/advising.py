@@ -25,7 +25,7 @@ from samebits.cli.names import FormatName
 from samebits.cli.output_file import check_writable
 from samebits.cli.progress import show_progress
 from samebits.cli.reporting import draw_advice, put_report
-from samebits.errors import ConfigError
+from samebits.errors import ConfigError, SamebitsError
 from samebits.lock.capture import capture_machine
 
 EXIT_INTERRUPTED = 130
@@ -101,6 +101,11 @@ def run(ask: AdviseAsk) -> None:
         except KeyboardInterrupt:
             tell_rest("interrupted", out)
             raise typer.Exit(EXIT_INTERRUPTED) from None
+        except SamebitsError:
+            # Not even the target as it is could be asked: a new record holds nothing.
+            if past is None:
+                out.unlink(missing_ok=True)
+            raise
         tell_stopped(options, record, out)
         print(f"record: {out}", file=sys.stderr)
         raise typer.Exit(put(ask, record))
@@ -131,6 +136,8 @@ def check(ask: AdviseAsk) -> None:
             expected="a rate between 0 and 1, at least one token and one thread",
             found=f"{ask.rate}, {ask.max_tokens} and {ask.threads}",
         )
+    if ask.out is not None and ask.html is not None and ask.out.resolve() == ask.html.resolve():
+        raise ConfigError(expected="two files, for record and report", found=str(ask.out))
     for path, option in ((ask.out, "--out"), (ask.html, "--html")):
         if path is not None:
             check_writable(path, option)

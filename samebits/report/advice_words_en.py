@@ -30,9 +30,9 @@ ADVICE_EN = {
     "advice.elsewhere-bits": "Elsewhere: bits",
     "advice.others": "Other answers",
     "advice.how": "In company: {batches} requests at once, of different lengths, in two orders, "
-    "and alone again. Elsewhere: other threads, a lower instruction set; {pinned} fixes both. "
-    "Other answers: prompts that, alone, get other tokens than without a remedy; that is the "
-    "price of changing the arithmetic, not instability.",
+    "and alone again. Elsewhere: other threads, a lower instruction set; the remedy “{pinned}” "
+    "fixes both. Other answers: prompts that, alone, get other tokens than without a remedy; that "
+    "is the price of changing the arithmetic, not instability.",
     "advice.costs": "What it costs",
     "advice.costs.caption": "Costs in this run",
     "advice.speed": "Tokens/s, {size} at once",
@@ -58,7 +58,7 @@ ADVICE_EN = {
     "advice.setup.command": "Run it again",
     "advice.seconds": "{n} s",
     "advice.megabytes": "{n} MB",
-    "rung.nothing": "nothing",
+    "rung.nothing": "no remedy at all",
     "rung.seeds": "seeds",
     "rung.environment": "fixed environment and flags",
     "rung.isolation": "isolation",
@@ -74,6 +74,7 @@ ADVICE_EN = {
     "rung.sb1": "our engine, sb1",
     "basis.NONE": "nothing holds it",
     "basis.MEASURED": "measured only",
+    "basis.ALONE": "nothing is computed beside it",
     "basis.CHECKED": "one shape for all, checked at the start",
     "basis.REPLAYED": "the first answer is kept, whatever it was",
     "basis.INTEGERS": "sums of integers have no order",

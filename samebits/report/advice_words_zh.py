@@ -65,6 +65,7 @@ ADVICE_ZH = {
     "rung.sb1": "我们的引擎，sb1",
     "basis.NONE": "没有任何保证",
     "basis.MEASURED": "仅为实测",
+    "basis.ALONE": "没有别的请求一同计算",
     "basis.CHECKED": "形状都相同，启动时已核对",
     "basis.REPLAYED": "保留第一次的回答，不论是什么",
     "basis.INTEGERS": "整数求和没有次序",

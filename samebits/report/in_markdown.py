@@ -86,7 +86,8 @@ def write_cell(cell: Cell) -> str:
 def write_figure(figure: Figure) -> Iterator[str]:
     """Write the numbers of a figure, or only what it shows if they are many."""
     if figure.is_long:
-        yield f"*{escape(figure.title)}*: {escape(figure.description)}"
+        more = "" if figure.description == figure.title else f": {escape(figure.description)}"
+        yield f"*{escape(figure.title)}*{more}"
     else:
         yield from write_table(figure.table)
 

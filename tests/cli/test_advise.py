@@ -17,7 +17,7 @@ from samebits.advise.record import read_advice
 from samebits.cli.advise import STRATEGIES
 from tests.audit.endpoints import Endpoint, run_endpoint
 from tests.audit.tiny_hf import write_folder
-from tests.cli.command import CODE, ROOT, Ended, assert_refused, call, make_environment
+from tests.cli.command import CODE, ROOT, Ended, assert_refused, call, make_environment, start
 
 QUICK = ("--batches", "2,3", "--max-tokens", "3", "--strategies")
 
@@ -51,6 +51,26 @@ def test_a_model_is_tried_recorded_and_drawn_again(
     moved = json.loads(call(capsys, "report", str(out), "--format", "json").out)["rows"]
     assert moved[1]["company"]["bits"]["num"] == 0
     assert call(capsys, "report", str(out)).out == done.out
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "named"),
+    [("http://127.0.0.1:9/v1", (), "127.0.0.1:9"), ("folder", ("--dtype", "float99"), "float99")],
+)
+def test_a_target_that_cannot_be_asked_at_all_gives_no_advice(
+    folder: Path, tmp_path: Path, target: str, more: tuple[str, ...], named: str
+) -> None:
+    out = tmp_path / "a.json"
+    asked = f"hf:{folder}" if target == "folder" else target
+    ended = start("advise", asked, *QUICK, "isolation", *more, "--out", str(out))
+    assert_refused(ended, named)
+    assert not out.exists()
+
+
+def test_record_and_report_are_two_files(folder: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "a.json")
+    ended = start("advise", f"hf:{folder}", *QUICK, "isolation", "--out", out, "--html", out)
+    assert_refused(ended, "two files")
 
 
 def test_an_interrupted_run_goes_on_with_what_is_left(
