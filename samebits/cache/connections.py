@@ -5,6 +5,7 @@ connection, or opens a second one beside it, may destroy the file. So idle ones 
 fork, and a child that was forked while another thread used one leaves the file alone.
 """
 
+import os
 import sqlite3
 from collections import deque
 from collections.abc import Iterator
@@ -133,7 +134,7 @@ class Connections:
         connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(
-                f"file:{quote(str(self.path))}?{options}",
+                f"file:{quote(os.fsencode(self.path))}?{options}",
                 uri=True,
                 timeout=BUSY_S,
                 isolation_level=None,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from samebits.errors import RecordCorrupt
+from samebits.errors import RecordCorrupt, UnsupportedInput
 from samebits.record.canonical import LARGEST_NUMBER, canonical_bytes, parse_json
 
 TAG = b"samebits/cache-key/v1"
@@ -110,21 +110,36 @@ def make_key(request: Request, namespace: str = "") -> Key:
     Args:
         namespace: who may share answers; the tenant of a server, never chosen by a request.
     Raises:
-        UnsupportedInput: The body has no canonical form: NaN, a lone surrogate, another type.
+        UnsupportedInput: The body has no canonical form (NaN, a lone surrogate, another type), a
+            name is no Unicode, or the index is no integer from 0.
     Source: docs/formats.md, "Output cache".
     """
     body, identity, index = strip_controls(request.body), request.identity, request.index
+    if index is not None and (type(index) is not int or index < 0):
+        raise UnsupportedInput(expected="a sample's index from 0", found=repr(index))
     spelled = canonical_bytes(body)
     framed = frame(
         TAG,
-        request.surface.encode(),
-        namespace.encode(),
+        encode(request.surface),
+        encode(namespace),
         b"" if index is None else b"%d" % index,
         identity.spelling,
         spelled,
         spell_integers(body, identity, spelled),
     )
     return Key(hashlib.sha256(framed).digest(), framed[len(TAG_FRAME) :])
+
+
+def encode(name: str) -> bytes:
+    """Give a name as UTF-8.
+
+    Raises:
+        UnsupportedInput: A lone surrogate.
+    """
+    try:
+        return name.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedInput(expected="a name in Unicode", found=ascii(name)) from error
 
 
 def digest_preimage(preimage: bytes) -> bytes:

@@ -29,14 +29,16 @@ def canonical_bytes(value: object) -> bytes:
     the library, which stays for numbers with an exponent, and as the oracle in the tests.
 
     Raises:
-        UnsupportedInput: NaN, infinity, a lone surrogate, or any other type.
+        UnsupportedInput: NaN, infinity, a lone surrogate, an integer longer than Python writes, too
+            deep or endless nesting, or any other type.
     Source: RFC 8785; docs/formats.md, "Canonical bytes".
     """
     try:
         return spell(value).encode()
-    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+    except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
         raise UnsupportedInput(
-            expected="finite numbers and valid Unicode in a record", found=str(error)
+            expected="finite numbers, valid Unicode and little nesting in a record",
+            found=str(error),
         ) from error
 
 

@@ -1,6 +1,7 @@
 """Which requests are answered from the cache, and which answers are kept."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +141,33 @@ def test_a_tool_call_is_a_whole_answer(tmp_path: Path) -> None:
         assert cache.fetch(make_request(), Computing()).answer == answer
 
 
-def test_a_request_without_canonical_form_is_answered_and_not_kept(tmp_path: Path) -> None:
+def nest(depth: int) -> list[Any]:
+    nested: list[Any] = []
+    for _ in range(depth):
+        nested = [nested]
+    return nested
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        make_request(x=math.nan),
+        make_request(x=nest(5000)),
+        make_request(x=10**5000),
+        make_request(x="\ud800"),
+        replace(make_request(), surface="\ud800"),
+        replace(make_request(), index=True),
+        replace(make_request(), index=1.5),  # type: ignore[arg-type]
+        replace(make_request(), index=-1),
+    ],
+    ids=["nan", "deep", "long", "surrogate", "surface", "true", "half", "negative"],
+)
+def test_a_request_without_a_key_is_answered_and_not_kept(
+    request_: Request, tmp_path: Path
+) -> None:
     computing = Computing()
     with open_cache(tmp_path) as cache:
-        found = cache.fetch(make_request(x=math.nan), computing)
+        found = cache.fetch(request_, computing)
     assert (found.outcome, found.refusal, found.key) == ("refused", Refusal.UNKEYABLE, b"")
     assert found.answer.body == b"answer 1"
 

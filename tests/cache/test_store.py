@@ -1,5 +1,6 @@
 """A store keeps to its size, drops what was used least recently, and forgets what is purged."""
 
+import os
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.cache import connections
+from samebits.cache import OutputCache, connections
 from samebits.cache.entry import Entry, Labels, digest_entry
 from samebits.cache.fault import StoreFault, Trouble
 from samebits.cache.key import Key, frame, make_key
@@ -236,3 +237,11 @@ def test_B19_weights_of_a_request_stand_beside_its_entry(tmp_path: Path) -> None
         cache.fetch(make_request(identity=make_identity()), Computing())
         entry = next(cache.store.entries())
     assert (entry.namespace, entry.weights) == ("n", digest("weights"))
+
+
+def test_a_store_whose_name_is_no_unicode_is_a_file_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"x\xff.sqlite3")
+    with OutputCache.open(path) as cache:
+        cache.fetch(make_request(), Computing())
+        assert cache.look(make_request()) is not None
+    assert path.exists()

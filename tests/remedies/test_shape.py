@@ -69,7 +69,7 @@ def test_the_self_test_sees_a_mask_that_is_dropped() -> None:
     assert (kept.batches, kept.steps) == (4, 16)
 
 
-DEEP = {"num_hidden_layers": 7}
+DEEP: dict[str, Any] = {"num_hidden_layers": 7}
 """More than a shallow pass reads."""
 
 
