@@ -387,4 +387,7 @@ def describe_machine() -> dict[str, Any]:
         "transformers": transformers.__version__,
         "threads": torch.get_num_threads(),
         "level": torch.backends.cpu.get_cpu_capability().lower(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "onednn": torch.backends.mkldnn.enabled,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
     }

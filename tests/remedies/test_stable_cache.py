@@ -58,6 +58,28 @@ def test_what_an_answer_depends_on_is_in_its_key(cache: Any) -> None:
     assert cached(ask(model, cache)) == [False, False]
 
 
+def test_flags_of_torch_that_choose_kernels_are_in_the_key(cache: Any) -> None:
+    model = make_model()
+    ask(model, cache)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert cached(ask(model, cache)) == [False, False]
+        torch.use_deterministic_algorithms(True)
+        assert cached(ask(model, cache)) == [False, False]
+    finally:
+        torch.set_float32_matmul_precision(before)
+        torch.use_deterministic_algorithms(False)
+    assert cached(ask(model, cache)) == [True, True]
+
+
+def test_a_model_made_in_inference_mode_can_be_cached(cache: Any) -> None:
+    with torch.inference_mode():
+        model = make_model()
+    ask(model, cache)
+    assert cached(ask(model, cache)) == [True, True]
+
+
 @pytest.mark.parametrize("write", [lambda x: x.data.mul_(1.5), lambda x: x.detach().numpy().sort()])
 def test_writes_that_torch_does_not_count_are_seen_too(cache: Any, write: Any) -> None:
     model = make_model()
