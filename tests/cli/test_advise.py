@@ -129,7 +129,7 @@ def test_two_runs_cannot_write_one_record_and_a_killed_one_holds_nothing(
     capsys: pytest.CaptureFixture[str], prompts: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "a.json"
-    with run_endpoint(Endpoint(delay_s=0.05)) as endpoint:
+    with run_endpoint(Endpoint(delay_s=0.4)) as endpoint:
         more = (endpoint.url, *QUICK, "seeds,isolation", "--prompts", str(prompts))
         again = ("advise", *more, "--out", str(out), "--resume")
         with launch(*more, "--out", str(out)) as first:
