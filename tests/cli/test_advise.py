@@ -126,24 +126,25 @@ def count_trials(path: Path) -> int:
 
 
 def test_two_runs_cannot_write_one_record_and_a_killed_one_holds_nothing(
-    capsys: pytest.CaptureFixture[str], prompts: Path, tmp_path: Path
+    prompts: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "a.json"
     with run_endpoint(Endpoint(delay_s=0.4)) as endpoint:
         more = (endpoint.url, *QUICK, "seeds,isolation", "--prompts", str(prompts))
         again = ("advise", *more, "--out", str(out), "--resume")
+        # In processes of their own: what others loaded here would make it another machine.
         with launch(*more, "--out", str(out)) as first:
             # At the start the file is the one it was made as; later it was replaced.
             for num in (0, 1):
                 wait_for(lambda num=num: count_trials(out) >= num)  # type: ignore[misc]
-                assert_refused(call(capsys, *again), str(out), "another process", "Wait for it")
+                assert_refused(start(*again), str(out), "another process", "Wait for it")
             assert first.poll() is None
             first.kill()
         kept = count_trials(out)
         assert 1 <= kept < 3
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "prompts.txt"]
         endpoint.delay_s = 0.0
-        assert call(capsys, *again).code in (0, 3)
+        assert start(*again).code in (0, 3)
     assert count_trials(out) == 3
 
 
