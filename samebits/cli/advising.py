@@ -102,9 +102,9 @@ def run(ask: AdviseAsk) -> None:
             tell_rest("interrupted", out)
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except SamebitsError:
-            # Not even the target as it is could be asked: a new record holds nothing.
-            if past is None:
-                out.unlink(missing_ok=True)
+            # Not even the target as it is could be asked: nothing is lost with the new record.
+            if past is None and not file.read().trials:
+                out.unlink()
             raise
         tell_stopped(options, record, out)
         print(f"record: {out}", file=sys.stderr)

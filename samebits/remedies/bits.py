@@ -11,5 +11,10 @@ DIGITS = 16
 
 def digest_bits(values: Tensor) -> str:
     """Give the first 16 hexadecimal digits of the SHA-256 of an array's bytes."""
+    return hashlib.sha256(spell_bits(values)).hexdigest()[:DIGITS]
+
+
+def spell_bits(values: Tensor) -> bytes:
+    """Give the bytes of values in order."""
     data = values.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy()
-    return hashlib.sha256(data.tobytes()).hexdigest()[:DIGITS]
+    return data.tobytes()

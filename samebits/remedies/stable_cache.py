@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from samebits.cache.answer import Answer, Ending
@@ -22,6 +21,7 @@ from samebits.cache.shelf import Fetched
 from samebits.lock.processor import read_processor
 from samebits.record.canonical import canonical_bytes, parse_json
 from samebits.record.typed import plain_value, read_typed
+from samebits.remedies.bits import spell_bits
 from samebits.remedies.reader import Ids
 from samebits.remedies.stable_answer import Made, StableFacts
 
@@ -65,7 +65,7 @@ class Weights:
             total = hashlib.sha256()
             for name, values in tensors.items():
                 total.update(canonical_bytes([name, str(values.dtype), list(values.shape)]))
-                total.update(hashlib.sha256(spell_values(values)).digest())
+                total.update(hashlib.sha256(spell_bits(values)).digest())
             self.seen, self.digest = seen, f"sha256:{total.hexdigest()}"
         return self.digest
 
@@ -73,13 +73,7 @@ class Weights:
 def spell_samples(values: Tensor) -> bytes:
     """Give the bytes of SAMPLES values or more, spread evenly; of all, where there are fewer."""
     flat = values.detach().reshape(-1)
-    return spell_values(flat[:: max(1, len(flat) // SAMPLES)])
-
-
-def spell_values(values: Tensor) -> bytes:
-    """Give the bytes of values in order."""
-    data = values.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy()
-    return bytes(data.data)
+    return spell_bits(flat[:: max(1, len(flat) // SAMPLES)])
 
 
 def find_doubt(model: Any) -> str:

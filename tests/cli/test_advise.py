@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from samebits.advise.ladder import RUNGS
-from samebits.advise.record import read_advice
+from samebits.advise.record import AdviceRecord, read_advice
+from samebits.cli.advice_file import AdviceFile
 from samebits.cli.advise import STRATEGIES
+from samebits.errors import ConfigError
 from tests.audit.endpoints import Endpoint, run_endpoint
 from tests.audit.tiny_hf import write_folder
 from tests.cli.command import CODE, ROOT, Ended, assert_refused, call, make_environment, start
@@ -65,6 +67,28 @@ def test_a_target_that_cannot_be_asked_at_all_gives_no_advice(
     ended = start("advise", asked, *QUICK, "isolation", *more, "--out", str(out))
     assert_refused(ended, named)
     assert not out.exists()
+
+
+def test_a_failure_later_on_keeps_what_was_tried(
+    capsys: pytest.CaptureFixture[str],
+    prompts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write, calls = AdviceFile.write, []
+
+    def fail_third(file: AdviceFile, record: AdviceRecord) -> None:
+        calls.append(record)
+        if len(calls) == 3:
+            raise ConfigError(expected="room on the disk", found="none")
+        write(file, record)
+
+    monkeypatch.setattr(AdviceFile, "write", fail_third)
+    out = tmp_path / "a.json"
+    with run_endpoint(Endpoint()) as endpoint:
+        more = (endpoint.url, *QUICK, "isolation", "--prompts", str(prompts), "--out", str(out))
+        assert call(capsys, "advise", *more).code == 2
+    assert [trial.rung for trial in read_advice(out.read_bytes(), "a").trials] == ["nothing"]
 
 
 def test_record_and_report_are_two_files(folder: Path, tmp_path: Path) -> None:
