@@ -5,6 +5,7 @@ A body is replayed byte for byte; what it means is its surface's business.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from samebits.record.canonical import canonical_bytes, parse_json
 from samebits.record.typed import plain_value, read_typed
@@ -27,8 +28,7 @@ class Ending:
 STOPPED = Ending()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """What a request gets, whole and, if it was a stream, in the pieces it came in."""
 
     body: bytes

@@ -65,16 +65,17 @@ class Identity:
     setting: Mapping[str, Any]
     """All else that reaches the answer: arithmetic and its version, data type, batch shape, or the
     digest of a lock."""
-    spelling: bytes = field(init=False, compare=False, repr=False)
-    """The canonical bytes, made once."""
+    framed: bytes = field(init=False, compare=False, repr=False)
+    """The canonical bytes, framed; made once."""
     has_long: bool = field(init=False, compare=False, repr=False)
     """Whether the setting may hold a long integer."""
 
     def __post_init__(self) -> None:
         names = ("weights", "tokenizer", "template", "setting")
         value = {name: getattr(self, name) for name in names}
-        object.__setattr__(self, "spelling", canonical_bytes(value))
-        object.__setattr__(self, "has_long", LONG.search(self.spelling) is not None)
+        spelled = canonical_bytes(value)
+        object.__setattr__(self, "framed", frame(spelled))
+        object.__setattr__(self, "has_long", LONG.search(spelled) is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,17 +118,11 @@ def make_key(request: Request, namespace: str = "") -> Key:
     body, identity, index = strip_controls(request.body), request.identity, request.index
     if index is not None and (type(index) is not int or index < 0):
         raise UnsupportedInput(expected="a sample's index from 0", found=repr(index))
+    draw = b"" if index is None else b"%d" % index
+    head = frame(encode(request.surface), encode(namespace), draw)
     spelled = canonical_bytes(body)
-    framed = frame(
-        TAG,
-        encode(request.surface),
-        encode(namespace),
-        b"" if index is None else b"%d" % index,
-        identity.spelling,
-        spelled,
-        spell_integers(body, identity, spelled),
-    )
-    return Key(hashlib.sha256(framed).digest(), framed[len(TAG_FRAME) :])
+    preimage = head + identity.framed + frame(spelled, spell_integers(body, identity, spelled))
+    return Key(digest_preimage(preimage), preimage)
 
 
 def encode(name: str) -> bytes:

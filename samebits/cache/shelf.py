@@ -108,9 +108,7 @@ class Shelf:
                 self.counts.add("unread", fault.trouble)
                 LOG.warning("the output cache was not read: %s", fault)
             return None
-        return Fetched(
-            answer=answer, outcome=Outcome.HIT, key=key, created_s=entry.created_ms / 1000
-        )
+        return Fetched(answer, Outcome.HIT, key, entry.created_ms / 1000)
 
     def is_fresh(self, entry: Entry, control: Control) -> bool:
         """Answer whether an entry is young enough; one from the future has no age to trust."""
@@ -177,6 +175,6 @@ def read_answer(entry: Entry) -> Answer:
     """
     try:
         events = tuple(unframe(entry.events)) if entry.events else ()
-        return Answer(body=entry.answer, events=events, ending=read_ending(entry.ending))
+        return Answer(entry.answer, events, read_ending(entry.ending))
     except RecordCorrupt as error:
         raise DamagedEntry from error

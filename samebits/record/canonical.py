@@ -19,6 +19,11 @@ EXPONENT = re.compile("[ein]")
 """In what Python writes for a number: an exponent, inf or nan."""
 RARE = re.compile(r"[ein]|\.0[,\]]")
 """In what Python writes for an array of floats: one that is spelt otherwise here."""
+HEADS: dict[tuple[Any, ...], list[tuple[str, str]]] = {}
+"""By the keys of an object as they come: what `order_keys` gives."""
+MOST_FORMS = 1024
+LONGEST_FORM = 1024
+"""Characters of all keys: what strangers send must not fill the memory."""
 DECIMAL = re.compile(r"-?[1-9][0-9]*\Z", re.ASCII)
 
 
@@ -91,21 +96,33 @@ def spell_list(value: list[Any] | tuple[Any, ...]) -> str:
 
 def spell_object(value: Mapping[Any, object]) -> str:
     """Spell an object, its keys in order of their UTF-16 code units."""
-    try:
-        keys: list[str] = sorted(value)
-        is_ascii = "".join(keys).isascii()
-    except TypeError as error:
-        # A key that is no string.
-        raise refuse_type(value) from error
-    if not is_ascii:
-        keys.sort(key=lambda key: key.encode("utf-16-be"))
+    names = tuple(value)
+    heads = HEADS.get(names) or order_keys(names)
     # Not by `spell`, which is one call more: every request that is looked up in a cache waits here.
     find = SPELLINGS.get
-    pairs = [
-        f"{encode_basestring(key)}:{find(type(item := value[key]), spell_other)(item)}"
-        for key in keys
-    ]
+    pairs = [head + find(type(item := value[key]), spell_other)(item) for key, head in heads]
     return f"{{{','.join(pairs)}}}"
+
+
+def order_keys(names: tuple[Any, ...]) -> list[tuple[str, str]]:
+    """Put the keys of an object in order, each with its spelling and the colon after it.
+
+    Objects of few forms follow one another in a record and in the requests to a cache, so forms are
+    remembered.
+    """
+    try:
+        keys: list[str] = sorted(names)
+        text = "".join(keys)
+    except TypeError as error:
+        raise refuse_type(next(name for name in names if not isinstance(name, str))) from error
+    if not text.isascii():
+        keys.sort(key=lambda key: key.encode("utf-16-be"))
+    heads = [(key, f"{encode_basestring(key)}:") for key in keys]
+    if len(text) <= LONGEST_FORM:
+        if len(HEADS) >= MOST_FORMS:
+            HEADS.clear()
+        HEADS[names] = heads
+    return heads
 
 
 def refuse_type(value: object) -> UnsupportedInput:

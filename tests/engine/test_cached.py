@@ -176,7 +176,7 @@ def test_B6_one_changed_weight_is_a_miss(cache: OutputCache) -> None:
 
 def test_bits_of_weights_are_part_of_the_identity() -> None:
     identities = {
-        make_engine(make_decoder(arithmetic)).cache_identity.spelling
+        make_engine(make_decoder(arithmetic)).cache_identity.framed
         for arithmetic in (
             select_arithmetic("sb1", threads=1),
             select_arithmetic("sb1", bits=8, threads=1),

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samebits.errors import RecordCorrupt, UnsupportedInput
-from samebits.record.canonical import canonical_bytes, parse_json, read_int
+from samebits.record.canonical import (
+    HEADS,
+    LONGEST_FORM,
+    MOST_FORMS,
+    canonical_bytes,
+    parse_json,
+    read_int,
+)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 VALUES = st.recursive(
@@ -130,7 +137,26 @@ def test_a_kind_of_text_is_spelt_as_its_text() -> None:
     assert canonical_bytes({Flavour.SWEET: [Flavour.SWEET, 1]}) == b'{"sweet":["sweet",1]}'
 
 
-@pytest.mark.parametrize("value", [{1: 2, "a": 3}, {b"a": 1}, {None: 1}, {"a": {2.0: 1}}])
-def test_a_key_that_is_no_text_is_refused(value: Any) -> None:
-    with pytest.raises(UnsupportedInput, match="found dict"):
-        canonical_bytes(value)
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({1: 2, "a": 3}, "int"),
+        ({b"a": 1}, "bytes"),
+        ({None: 1}, "NoneType"),
+        ({"a": {2.0: 1}}, "float"),
+    ],
+)
+def test_a_key_that_is_no_text_is_refused(value: Any, kind: str) -> None:
+    for _ in range(2):
+        with pytest.raises(UnsupportedInput, match=f"found {kind}"):
+            canonical_bytes(value)
+
+
+def test_forms_of_objects_are_remembered_within_bounds() -> None:
+    for number in range(3 * MOST_FORMS):
+        key = f"k{number}"
+        assert canonical_bytes({key: 1, "a": 2}) == f'{{"a":2,"{key}":1}}'.encode()
+        assert len(HEADS) <= MOST_FORMS
+    long = "x" * (LONGEST_FORM + 1)
+    assert canonical_bytes({long: 1}) == f'{{"{long}":1}}'.encode()
+    assert (long,) not in HEADS
