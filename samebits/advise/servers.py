@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from samebits.audit.condition import Process
-from samebits.audit.observation import STEP_DIGITS
 from samebits.audit.prompts import AuditPrompt, as_messages
 from samebits.audit.target import TargetFacts
 from samebits.audit.targets.engine import EngineSettings
@@ -18,6 +17,7 @@ from samebits.audit.targets.engine_facts import describe_engine
 from samebits.audit.targets.engine_session import load_audited
 from samebits.audit.targets.hf import HfSettings
 from samebits.engine import Completion, SamplingParams
+from samebits.record.digest import STEP_DIGITS
 
 KV_TOKENS = 8192
 """What fits into our engine's pool at once; requests beyond it wait."""

@@ -5,9 +5,6 @@ Plain values only: an observation is a line of a record, and reports read nothin
 
 from dataclasses import dataclass
 
-STEP_DIGITS = 16
-"""Hexadecimal digits of a SHA-256 that stand for the bits of one step."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -22,7 +19,7 @@ class Answer:
     """Spelling of each token, for targets that report no ids."""
     finish_reason: str | None = None
     steps: tuple[str, ...] | None = None
-    """Bits of each step: the first STEP_DIGITS hexadecimal digits of the SHA-256 of its raw logits,
+    """Bits of each step: the first 16 hexadecimal digits of the SHA-256 of its raw logits,
     or of the spelling of the chosen token's log-probability. Equal only if the bits are."""
     margins: tuple[float, ...] | None = None
     """Largest logit minus second largest at each step, in nats."""

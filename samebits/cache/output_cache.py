@@ -21,6 +21,7 @@ from samebits.cache.nearest import refuse_uncached
 from samebits.cache.sharing import Compute, Round, Sharing
 from samebits.cache.shelf import Asked, Fetched, Shelf
 from samebits.cache.store import MAX_BYTES, SqliteStore
+from samebits.errors import ConfigError
 
 
 class OutputCache:
@@ -62,7 +63,14 @@ class OutputCache:
         ttl_s: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Build a cache on an open store; `OutputCache.open` opens one, too."""
+        """Build a cache on an open store; `OutputCache.open` opens one, too.
+
+        Raises:
+            ConfigError: `ttl_s` is not above 0.
+        """
+        # Not `<= 0`, which NaN passes.
+        if ttl_s is not None and not ttl_s > 0:
+            raise ConfigError(expected="ttl_s: above 0 seconds, or None", found=repr(ttl_s))
         self.store = store
         self.control = control or Control()
         self.sharing = Sharing(Flights(), local())
@@ -94,7 +102,8 @@ class OutputCache:
             admission: what is answered and kept. control: for calls that bring none.
             ttl_s: take no older entry.
         Raises:
-            ConfigError: A foreign file, another version, or a place where none can be made.
+            ConfigError: A foreign file, another version, a place where none can be made, or `ttl_s`
+                not above 0.
             RecordCorrupt: It is damaged at its root.
             StoreFault: SQLite cannot open it.
         """

@@ -30,6 +30,7 @@ from samebits.lock.capture import capture_machine
 
 EXIT_INTERRUPTED = 130
 LARGEST_BATCH = 256
+MOST_DIGITS = 3
 FREE = ("rungs", "need", "rate", "command")
 """What may be another when a record is resumed: nothing is asked otherwise for it."""
 
@@ -62,8 +63,10 @@ class AdviseAsk:
             ConfigError: No numbers, or out of range.
         """
         parts = [part.strip() for part in self.batches.split(",")]
-        sizes = sorted({int(part) for part in parts if part.isdecimal()})
-        if not all(map(str.isdecimal, parts)) or not 2 <= sizes[0] <= sizes[-1] <= LARGEST_BATCH:
+        # No longer than that: Python refuses to read thousands of digits.
+        are_numbers = all(part.isdecimal() and len(part) <= MOST_DIGITS for part in parts)
+        sizes = sorted({int(part) for part in parts}) if are_numbers else [0]
+        if not 2 <= sizes[0] <= sizes[-1] <= LARGEST_BATCH:
             raise ConfigError(
                 expected=f"--batches of numbers from 2 to {LARGEST_BATCH}, with commas",
                 found=self.batches,

@@ -3,6 +3,8 @@
 import hashlib
 import re
 
+STEP_DIGITS = 16
+"""Hexadecimal digits that are kept of the digest of a step's logits."""
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 

@@ -5,13 +5,12 @@ import hashlib
 import torch
 from torch import Tensor
 
-DIGITS = 16
-"""Hexadecimal digits of a step's digest, as in audits."""
+from samebits.record.digest import STEP_DIGITS
 
 
 def digest_bits(values: Tensor) -> str:
     """Give the first 16 hexadecimal digits of the SHA-256 of an array's bytes."""
-    return hashlib.sha256(spell_bits(values)).hexdigest()[:DIGITS]
+    return hashlib.sha256(spell_bits(values)).hexdigest()[:STEP_DIGITS]
 
 
 def spell_bits(values: Tensor) -> bytes:

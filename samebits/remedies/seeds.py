@@ -68,7 +68,9 @@ class seeded(ContextDecorator):
     States of generators, flags and the variable are those of before, also after an exception. May
     be nested, entered again while it is entered, and used as a decorator. A GPU that has not
     started before the block is not seeded, since it has no state to put back; the report says so.
-    The generators are those of the whole process: other threads see them too.
+    The generators are those of the whole process: other threads see them too. Blocks must end in
+    the opposite order to that in which they began: one of another thread that overlaps this one
+    puts back what it found, in the middle of it.
     """
 
     def __init__(

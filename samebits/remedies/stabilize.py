@@ -55,6 +55,11 @@ def stabilize(
         raise ConfigError(expected=f"shape {' or '.join(SHAPES)}", found=repr(shape))
     if not is_count(rows):
         raise ConfigError(expected="rows of at least 1", found=repr(rows))
+    is_class = isinstance(guard, type)
+    if guard is not None and (is_class or not callable(getattr(guard, "choose", None))):
+        raise ConfigError(
+            expected="a guard that chooses tokens: GuardChooser(Guard(...))", found=repr(guard)
+        )
     if guard is not None and cache is not None:
         raise ConfigError(expected="a guard or a cache", found="both")
     shapes.check_model(model)

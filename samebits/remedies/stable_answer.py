@@ -22,20 +22,12 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StableAnswer:
+class StableAnswer(Made):
     """The answer to one prompt."""
 
-    token_ids: tuple[int, ...]
-    """Made tokens; the one that ended the answer is the last."""
     text: str | None
     """Without special tokens; None without a tokenizer."""
-    finish_reason: str
-    """stop or length."""
     num_prompt_tokens: int
-    steps: tuple[str, ...]
-    """Bits of each step: the first 16 hexadecimal digits of the SHA-256 of its raw logits."""
-    margins: tuple[float, ...]
-    """Of each step, the largest logit minus the second largest."""
     is_cached: bool = field(default=False, compare=False)
     """Whether it came from a cache of answers and was not computed by this call."""
 

@@ -5,11 +5,9 @@ is selftest.py's, in which precision is precision.py's, the loop over steps is b
 calls the model is as it was: everything that is set on it is set for the time of a call.
 """
 
-import math
-import re
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +16,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from samebits.errors import ConfigError, RequestError, RequestTooLong
+from samebits.errors import RequestError
 from samebits.remedies.batch import Batch, Row, list_stop_ids, make_rows
 from samebits.remedies.bits import digest_bits
 from samebits.remedies.choose import Chooser, Greedy, Sampled
@@ -27,7 +25,6 @@ from samebits.remedies.precision import Plan, raised
 from samebits.remedies.reader import Ids, Reader
 from samebits.remedies.selftest import SelfTest, check_usable, find_usable
 from samebits.remedies.shape import masked
-from samebits.remedies.stabilize import is_count
 from samebits.remedies.stable_answer import Made, StableAnswer, StableFacts
 from samebits.remedies.stable_cache import (
     AnswerCache,
@@ -37,12 +34,10 @@ from samebits.remedies.stable_cache import (
     make_identity,
     make_request,
 )
+from samebits.remedies.stable_request import Ask, Report, check_ask, check_prompts, encode
 
 LOCKS: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()
 """By model: each call changes it meanwhile, whichever of its stable forms was asked."""
-SURROGATE = re.compile("[\ud800-\udfff]")
-Report = Callable[[int, int], None]
-"""Told after every step how many answers are there and how many are wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,17 +65,6 @@ class Trace:
         first, second = logits.double().topk(2).values.tolist()
         self.steps.append(digest_bits(logits))
         self.margins.append(first - second)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """What one call asks for."""
-
-    prompts: tuple[Ids, ...]
-    max_tokens: int
-    stop_ids: frozenset[int]
-    chooser: Chooser
-    report: Report
 
 
 class StableModel:
@@ -149,13 +133,15 @@ class StableModel:
         """
         check_prompts(prompts)
         ask = Ask(
-            prompts=tuple(self.encode(prompt) for prompt in prompts),
+            prompts=tuple(encode(self.tokenizer, prompt) for prompt in prompts),
             max_tokens=max_tokens,
             stop_ids=list_stop_ids(self.model) if stop_ids is None else frozenset(stop_ids),
             chooser=self.make_chooser(temperature, seed),
             report=progress or (lambda _done, _wanted: None),
         )
-        self.check(ask)
+        check_ask(ask, self.model)
+        for ids in ask.prompts:
+            self.find_bucket(ids)
         if self.setting.cache is None:
             made = [(one, False) for one in self.make(ask)]
         else:
@@ -219,22 +205,6 @@ class StableModel:
         buckets = self.setting.buckets
         return choose_bucket(len(ids), buckets) if buckets else None
 
-    def encode(self, prompt: str | Sequence[int]) -> Ids:
-        """Give the token ids of a prompt.
-
-        Raises:
-            ConfigError: A text, and there is no tokenizer.
-        """
-        if not isinstance(prompt, str):
-            return tuple(prompt)
-        if self.tokenizer is None:
-            raise ConfigError(
-                expected="token ids, or a tokenizer for texts",
-                found="a text and no tokenizer",
-                remedy="Call stabilize(model, tokenizer).",
-            )
-        return tuple(self.tokenizer(prompt).input_ids)
-
     def make_chooser(self, temperature: float, seed: int | None) -> Chooser:
         """Give what chooses the tokens of a call.
 
@@ -250,33 +220,6 @@ class StableModel:
                 found=f"temperature {temperature} and {found}",
             )
         return Sampled(temperature=temperature, seed=seed)
-
-    def check(self, ask: Ask) -> None:
-        """Refuse what cannot be answered, before anything is computed.
-
-        Raises:
-            RequestError: An empty prompt, a foreign id, or no token asked for.
-            RequestTooLong: No room in the model's context or in a bucket.
-        """
-        if not is_count(ask.max_tokens):
-            raise RequestError(expected="max_tokens of at least 1", found=repr(ask.max_tokens))
-        if not all(map(is_id, ask.stop_ids)):
-            raise RequestError(expected="token ids as stop_ids", found="others")
-        size = self.model.get_input_embeddings().weight.shape[0]
-        context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        for request, ids in enumerate(ask.prompts):
-            if not ids:
-                raise RequestError(expected="at least one token", found=f"none in prompt {request}")
-            if not all(is_id(x, size) for x in ids):
-                raise RequestError(
-                    expected=f"token ids from 0 to {size - 1}", found=f"others in prompt {request}"
-                )
-            if context is not None and len(ids) + ask.max_tokens > context:
-                raise RequestTooLong(
-                    expected=f"prompt and answer of at most {context} tokens, the model's context",
-                    found=f"{len(ids)} and {ask.max_tokens} in prompt {request}",
-                )
-            self.find_bucket(ids)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -346,28 +289,6 @@ def evaluating(model: Any) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
-
-
-def check_prompts(prompts: Sequence[Any]) -> None:
-    """Refuse one prompt where a list of them belongs: its letters would be taken for prompts.
-
-    Raises:
-        RequestError: It is one; or a text is no Unicode.
-    """
-    if isinstance(prompts, str | bytes) or any(isinstance(x, int) for x in prompts):
-        raise RequestError(
-            expected="a list of prompts, each a text or a list of token ids",
-            found="one prompt",
-            remedy="Put it in a list.",
-        )
-    for request, prompt in enumerate(prompts):
-        if isinstance(prompt, str) and SURROGATE.search(prompt):
-            raise RequestError(expected="Unicode", found=f"a surrogate in prompt {request}")
-
-
-def is_id(value: Any, size: float = math.inf) -> bool:
-    """Answer whether a value is a token id of a vocabulary; a bool is none."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < size
 
 
 def close(row: Row, trace: Trace, stop_ids: frozenset[int]) -> Made:

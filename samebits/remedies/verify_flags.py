@@ -97,7 +97,7 @@ def check_probe(evidence: Evidence) -> Check:
     if other:
         found += f"; not {', '.join(other[:5])}"
     broken = [text for text in evidence.probe.lacks if "cannot be imported" in text]
-    found = "; ".join([found, *broken])
+    found = "; ".join([found, *evidence.probe.lacks])
     state = State.IGNORED if other or broken else State.IN_FORCE
     return Check(name="numeric probe", asked="equal over two starts", state=state, found=found)
 

@@ -197,6 +197,12 @@ def test_B8_drawn_samples_are_replayed_in_order_and_extended(tmp_path: Path) -> 
     assert drawn == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("ttl_s", [0, -1, float("nan")])
+def test_a_time_to_live_that_is_none_is_refused(tmp_path: Path, ttl_s: float) -> None:
+    with pytest.raises(ConfigError, match="ttl_s"):
+        open_cache(tmp_path, ttl_s=ttl_s)
+
+
 def test_contradicting_controls_are_refused() -> None:
     with pytest.raises(ConfigError, match="both"):
         Control(no_cache=True, only_if_cached=True)

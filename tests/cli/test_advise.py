@@ -227,6 +227,7 @@ def test_a_remedy_whose_process_is_ended_by_hand_is_tried_when_the_run_is_resume
         (("engine:smollm2",), ("hf:FOLDER", "audit")),
         (("hf:FOLDER", "--batches", "1"), ("--batches",)),
         (("hf:FOLDER", "--batches", "two"), ("--batches",)),
+        (("hf:FOLDER", "--batches", "9" * 5000), ("--batches",)),
         (("hf:FOLDER", "--strategies", "prayer"), ("prayer",)),
         (("hf:FOLDER", "--rate", "0"), ("rate",)),
         (("hf:FOLDER", "--resume"), ("--resume",)),

@@ -93,8 +93,8 @@ def test_temperature_penalties_and_softmax_have_no_say() -> None:
     assert Guard(epsilon=0).decide(logits, []).token == 3
 
 
-@pytest.mark.parametrize("epsilon", [-1e-9, float("nan"), float("inf")])
-def test_an_epsilon_that_is_no_distance_is_refused(epsilon: float) -> None:
+@pytest.mark.parametrize("epsilon", [-1e-9, float("nan"), float("inf"), True, None, "0.5"])
+def test_an_epsilon_that_is_no_distance_is_refused(epsilon: Any) -> None:
     with pytest.raises(ConfigError, match="finite and at least 0"):
         Guard(epsilon=epsilon)
 
@@ -129,6 +129,22 @@ def test_a_priority_list_leaves_a_clear_step_alone() -> None:
 def test_a_priority_list_that_is_none_is_refused(ids: tuple[int, ...]) -> None:
     with pytest.raises(ConfigError):
         Priority(ids)
+
+
+@pytest.mark.parametrize("ids", [(1.5,), (True,), ("7",), (3, 3.0)])
+def test_a_priority_list_of_what_are_no_ids_is_refused(ids: tuple[Any, ...]) -> None:
+    with pytest.raises(ConfigError, match="token ids"):
+        Priority(ids)
+
+
+def test_an_action_that_is_none_and_an_oracle_that_is_none_are_refused() -> None:
+    with pytest.raises(ConfigError, match="an action"):
+        Guard(epsilon=0.5, action=LowestId)  # type: ignore[arg-type]  # the class, not one of it
+    with pytest.raises(ConfigError, match="an action"):
+        Guard(epsilon=0.5, action="escalate")  # type: ignore[arg-type]
+    for oracle in (None, Fixed):
+        with pytest.raises(ConfigError, match="an oracle"):
+            Escalate(oracle)  # type: ignore[arg-type]
 
 
 def test_a_priority_list_of_another_vocabulary_is_refused() -> None:

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from samebits.remedies.choose import Choice, RowState  # noqa: E402 - it needs torch
+from samebits.remedies.guard import GuardChooser  # noqa: E402 - it needs torch
 
 NUM_TOKENS = 5
 
@@ -258,6 +259,8 @@ def test_logits_that_are_no_numbers_are_refused() -> None:
         ({"buckets": (8, 8)}, "buckets"),
         ({"buckets": (0,)}, "buckets"),
         ({"precision": "float8"}, "all: float8"),
+        ({"guard": "escalate"}, "a guard that chooses"),
+        ({"guard": GuardChooser}, "a guard that chooses"),
     ],
 )
 def test_impossible_settings_are_refused_by_name(setting: dict[str, Any], words: str) -> None:

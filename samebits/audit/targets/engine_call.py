@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.audit.observation import STEP_DIGITS
 from samebits.audit.targets.engine_loop import Notes, WatchedLoop
 from samebits.audit.targets.engine_order import Ids, Order
 from samebits.engine import Completion, Engine, FinishedEvent, Limits, TokenEvent
@@ -22,6 +21,7 @@ from samebits.engine.sample import measure
 from samebits.engine.score import score_chunks
 from samebits.engine.text import TextStream
 from samebits.errors import RequestError
+from samebits.record.digest import STEP_DIGITS
 from samebits.record.receipt import logits_digest
 
 PAGE_TOKENS = 64

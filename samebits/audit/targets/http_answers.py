@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.audit.condition import Call
-from samebits.audit.observation import STEP_DIGITS, Answer
+from samebits.audit.observation import Answer
 from samebits.audit.targets.http_reply import Choice, Reply, read_id
 from samebits.audit.targets.http_wire import NoAnswer, Number
+from samebits.record.digest import STEP_DIGITS
 
 
 def make_answer(reply: Reply, call: Call, *, echo_tokens: int | None, elapsed_s: float) -> Answer:

@@ -33,6 +33,7 @@ class Canonical(NamedTuple):
     keys_values: Entries | None
 
 
+@runtime_checkable
 class Action(Protocol):
     """Choose among candidates."""
 
@@ -50,6 +51,7 @@ class Action(Protocol):
         ...
 
 
+@runtime_checkable
 class Oracle(Protocol):
     """Give logits that are a function of the token ids alone, on this machine and these settings.
 
@@ -98,13 +100,15 @@ class Priority:
     For answers of a known few tokens, such as yes and no. Has the limits of `LowestId`.
 
     Raises:
-        ConfigError: The list is empty, has an id twice, or one below 0.
+        ConfigError: The list is empty, has an id twice, or something that is no id.
     """
 
     ids: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not self.ids or len(set(self.ids)) < len(self.ids) or min(self.ids) < 0:
+        # By type: True and 1.5 are no ids, and a float that equals one would be found as it.
+        are_ids = all(type(token) is int and token >= 0 for token in self.ids)
+        if not self.ids or not are_ids or len(set(self.ids)) < len(self.ids):
             raise ConfigError(
                 expected="token ids, each at least 0 and named once", found=str(list(self.ids))
             )
@@ -131,9 +135,20 @@ class Escalate:
 
     Among all, not among the candidates: what lies within epsilon differs between conditions, so
     only a choice among all is a function of the ids.
+
+    Raises:
+        ConfigError: What is given is no oracle.
     """
 
     oracle: Oracle
+
+    def __post_init__(self) -> None:
+        # A class has the methods of its instances, too.
+        if isinstance(self.oracle, type) or not isinstance(self.oracle, Oracle):
+            raise ConfigError(
+                expected="an oracle: with decide(ids) and describe()",
+                found=repr(self.oracle),
+            )
 
     def decide(self, ids: Sequence[int], found: Sequence[int], logits: Logits) -> Verdict:
         """Choose a token; see `Action`.

@@ -66,11 +66,12 @@ def widen(logits: Logits) -> NDArray[np.float64]:
     return wide
 
 
-def check_epsilon(epsilon: float) -> None:
+def check_epsilon(epsilon: Any) -> None:
     """Refuse what is no distance.
 
     Raises:
-        ConfigError: Not finite, or below 0.
+        ConfigError: No number, not finite, or below 0.
     """
-    if not (np.isfinite(epsilon) and epsilon >= 0):
-        raise ConfigError(expected="an epsilon that is finite and at least 0", found=str(epsilon))
+    is_number = isinstance(epsilon, int | float | np.number) and not isinstance(epsilon, bool)
+    if not (is_number and np.isfinite(epsilon) and epsilon >= 0):
+        raise ConfigError(expected="an epsilon that is finite and at least 0", found=repr(epsilon))

@@ -73,7 +73,8 @@ class Guard:
     """Decide steps of greedy search in which tokens are too close to call.
 
     Raises:
-        ConfigError: Epsilon is not finite or below 0, or is not that of the calibration.
+        ConfigError: Epsilon is not finite or below 0, or is not that of the calibration; or what is
+            given as an action is none.
     """
 
     epsilon: float
@@ -84,6 +85,12 @@ class Guard:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        # A class has the methods of its instances, too.
+        if isinstance(self.action, type) or not isinstance(self.action, Action):
+            raise ConfigError(
+                expected="an action: LowestId(), Priority(...) or Escalate(...)",
+                found=repr(self.action),
+            )
         if self.calibration and self.calibration.epsilon != self.epsilon:
             raise ConfigError(
                 expected=f"the calibrated epsilon, {self.calibration.epsilon}",
