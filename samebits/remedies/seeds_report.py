@@ -49,6 +49,10 @@ class SeedReport:
         """Give one sentence for each thing set, not set and not covered, in this order."""
         return (*self._list_items(), *self.not_covered)
 
+    def __str__(self) -> str:
+        """Give the sentences, each on a line."""
+        return "\n".join(self.sentences())
+
     def _list_items(self) -> Iterator[str]:
         for item in self.set:
             yield f"{item.name} was set to {item.value}."

@@ -1,5 +1,6 @@
 """The guard inside transformers' own generate."""
 
+import logging
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -54,6 +55,15 @@ def test_generate_gives_what_guarded_generate_gives(guard: Guard) -> None:
     with GuardProcessor(tiny(), guard) as processor:
         assert generate(processor, PROMPTS) == list(wanted.tokens)
     assert processor.tally.value() == wanted.tally.value()
+
+
+def test_transformers_has_nothing_to_warn_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    # Each text once a process otherwise, and an earlier test may have drawn it.
+    monkeypatch.setattr(logging.Logger, "warning_once", lambda _self, text, *_: told.append(text))
+    with GuardProcessor(tiny(), escalate()) as processor:
+        generate(processor, PROMPTS[:1])
+    assert not [text for text in told if "deprecated" in text]
 
 
 def test_an_oracle_that_decides_every_step_makes_the_batch_canonical() -> None:

@@ -110,6 +110,19 @@ def test_a_model_that_is_read_as_its_oracle_reads_it_has_no_drift() -> None:
     assert found.delta == 0
 
 
+def test_calibration_tells_how_far_it_is() -> None:
+    told: list[tuple[int, int]] = []
+    calibrate(
+        tiny(),
+        PROMPTS[:3],
+        RecomputeAlone(tiny()),
+        shapes=[Shape(), Shape(num_rows=2)],
+        max_tokens=1,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told == [(done, 3 + 3 + 2) for done in range(1, 9)]
+
+
 def test_the_drift_of_bfloat16_is_larger_from_float32_than_from_itself() -> None:
     one = [Shape(num_rows=8)]
     wide, own = (

@@ -179,6 +179,7 @@ def test_the_report_tells_everything_in_values_and_in_sentences() -> None:
     assert values["set"]["random"] == values["set"]["numpy.random"] == "0"
     assert values["set"]["torch.use_deterministic_algorithms"] == "True"
     told = " ".join(report.sentences())
+    assert str(report).splitlines() == list(report.sentences())
     for name in (*values["set"], *values["not_set"], "DataLoader", "Threads"):
         assert name in told
 

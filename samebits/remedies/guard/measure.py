@@ -4,7 +4,7 @@ Teacher-forced: every condition reads the tokens that the oracle chose, so that 
 ids however many steps in.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,7 @@ def calibrate(
     shapes: Sequence[Shape] = SHAPES,
     max_tokens: int = 24,
     safety: float = SAFETY,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Calibration:
     """Measure the drift of a model from an oracle, and derive an epsilon.
 
@@ -69,6 +70,8 @@ def calibrate(
         prompts: Token ids. A batch larger than their number takes some twice.
         oracle: The one that the guard will escalate to.
         safety: Epsilon is 2 · delta · safety.
+        progress: Told after every prompt that the oracle continued, and after every batch, how many
+            of both are done, and how many there are.
     Raises:
         ConfigError: Training mode, or max_tokens below 1.
         UnsupportedInput: No prompts or shapes, an empty prompt, or logits that are not finite.
@@ -77,10 +80,19 @@ def calibrate(
     check_batch(prompts, max_tokens)
     if not shapes:
         raise UnsupportedInput(expected="shapes to measure", found="none")
-    courses = [follow(oracle, tuple(prompt), max_tokens) for prompt in prompts]
-    drifts = np.array([one for shape in shapes for one in measure(model, courses, shape)])
+    total = len(prompts) + sum(-(-len(prompts) // shape.num_rows) for shape in shapes)
+    tell = progress or (lambda _done, _total: None)
+    courses = []
+    for prompt in prompts:
+        courses.append(follow(oracle, tuple(prompt), max_tokens))
+        tell(len(courses), total)
+    drifts: list[float] = []
+    batches = [(shape, batch) for shape in shapes for batch in group(courses, shape.num_rows)]
+    for done, (shape, batch) in enumerate(batches, len(prompts) + 1):
+        drifts += measure(model, batch, shape)
+        tell(done, total)
     return Calibration(
-        delta=float(drifts.max()),
+        delta=max(drifts),
         steps=len(drifts),
         source=f"{len(prompts)} prompts against {oracle.describe()}",
         safety=safety,
@@ -98,14 +110,13 @@ def follow(oracle: Oracle, prompt: Ids, max_tokens: int) -> Course:
     return Course(prompt=prompt, tokens=tuple(ids[len(prompt) :]), logits=tuple(logits))
 
 
-def measure(model: Any, courses: Sequence[Course], shape: Shape) -> Iterator[float]:
-    """Give the drift of every row and step, all prompts in batches of one shape."""
-    for start in range(0, len(courses), shape.num_rows):
-        places = range(start, start + shape.num_rows)
-        yield from measure_batch(model, [courses[at % len(courses)] for at in places], shape)
+def group(courses: Sequence[Course], num_rows: int) -> Iterator[list[Course]]:
+    """Put all into batches of one size; the first ones fill the last batch."""
+    for start in range(0, len(courses), num_rows):
+        yield [courses[at % len(courses)] for at in range(start, start + num_rows)]
 
 
-def measure_batch(model: Any, batch: Sequence[Course], shape: Shape) -> Iterator[float]:
+def measure(model: Any, batch: Sequence[Course], shape: Shape) -> Iterator[float]:
     """Give the drift of every row and step of one batch that reads the oracle's tokens."""
     prompts = [course.prompt for course in batch]
     reader = Reader(model, lay_out(prompts, padding=shape.padding, kv_cache=shape.kv_cache))

@@ -61,7 +61,9 @@ class GuardProcessor(LogitsProcessor):
         """Keep what the model gave; an oracle's own passes are not looked at."""
         if not self.is_asking:
             mask = named.get("attention_mask")
-            self.seen = Seen(output.logits[:, -1], mask, output.get("past_key_values"))
+            # The older name, where there is a newer one, makes transformers warn.
+            name = "cache" if "cache" in output else "past_key_values"
+            self.seen = Seen(output.logits[:, -1], mask, output.get(name))
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Leave each live row one token (B, V).
