@@ -42,10 +42,10 @@ WORDS = {
 }
 WIDEST = 10.0
 """At this epsilon every step fires: the oracle's tokens are forced, and its drift is reported."""
-
-
-GUARDS = (("lowest", "pair"), ("escalate", "need"))
+GUARDS = (("lowest", "pair"), ("priority", "pair"), ("escalate", "need"))
 """Action and epsilon of the guards that are compared."""
+PRIORITY = [0, 1, 2]
+"""SmolLM2's tokens that begin and end a text, a turn: the list that suits any prompt."""
 
 
 def differing(one: Run, other: Run) -> int:
@@ -66,7 +66,8 @@ def compare_logits(one: Run, other: Run) -> Iterator[float]:
 
 def ask_for(action: str, epsilon: float) -> dict[str, Any]:
     """Write a request's arguments."""
-    return {"samebits_guard": action, "samebits_epsilon": epsilon}
+    asked = {"samebits_guard": action, "samebits_epsilon": epsilon}
+    return asked | ({"samebits_priority": PRIORITY} if action == "priority" else {})
 
 
 class Measured(NamedTuple):
