@@ -93,7 +93,10 @@ def test_temperature_penalties_and_softmax_have_no_say() -> None:
     assert Guard(epsilon=0).decide(logits, []).token == 3
 
 
-@pytest.mark.parametrize("epsilon", [-1e-9, float("nan"), float("inf"), True, None, "0.5"])
+@pytest.mark.parametrize(
+    "epsilon",
+    [-1e-9, float("nan"), float("inf"), True, None, "0.5", pytest.param(10**400, id="1e400")],
+)
 def test_an_epsilon_that_is_no_distance_is_refused(epsilon: Any) -> None:
     with pytest.raises(ConfigError, match="finite and at least 0"):
         Guard(epsilon=epsilon)

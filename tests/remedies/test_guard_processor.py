@@ -115,6 +115,21 @@ def test_rows_that_have_ended_are_neither_decided_nor_counted() -> None:
     assert processor.tally.counts().steps == sum(map(len, ended))
 
 
+def test_an_output_that_comes_back_as_a_prompt_is_guarded_anew() -> None:
+    prompt = PROMPTS[0]
+    free = guarded_generate(tiny(), [prompt], Guard(epsilon=0), max_tokens=MAX_TOKENS).tokens[0]
+    tiny().generation_config.eos_token_id = free[0]
+    try:
+        with GuardProcessor(tiny(), Guard(epsilon=0)) as processor:
+            (ended,) = generate(processor, [prompt], pad_token_id=0)
+            assert ended == free[:1]
+            before = processor.tally.counts().steps
+            generate(processor, [[*prompt, *ended]], pad_token_id=0, max_new_tokens=1)
+    finally:
+        tiny().generation_config.eos_token_id = None
+    assert processor.tally.counts().steps == before + 1
+
+
 class Penalty(LogitsProcessor):
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         return scores.index_fill(1, torch.tensor([3]), -5.0)

@@ -416,12 +416,14 @@ def test_a_prompt_of_vectors_cannot_be_escalated_and_does_not_end_the_engine() -
 
 def test_a_model_that_cannot_be_loaded_is_tried_once(tmp_path: Path) -> None:
     oracle = LazyOracle(model=tmp_path / "absent", threads=1)
-    errors = []
-    for _ in range(2):
+    errors, depths = [], []
+    for _ in range(4):
         with pytest.raises(Exception, match="absent") as refusal:
             oracle.decide([1])
         errors.append(refusal.value)
-    assert errors[0] is errors[1]
+        depths.append(len(refusal.traceback))
+    assert len(set(map(id, errors))) == 1
+    assert depths[1] == depths[3], "a failure that is told again must not hold every step it failed"
 
 
 # What is told.

@@ -45,8 +45,7 @@ class Calibration:
             raise ConfigError(expected="a drift, finite and at least 0", found=str(self.delta))
         if self.steps < 1:
             raise ConfigError(expected="a drift over 1 step or more", found=str(self.steps))
-        if not (np.isfinite(self.safety) and self.safety >= 1):
-            raise ConfigError(expected="a safety factor of at least 1", found=str(self.safety))
+        check_safety(self.safety)
 
     @property
     def epsilon(self) -> float:
@@ -62,6 +61,16 @@ class Calibration:
             f"2 × {self.delta:.4g} × {self.safety:g}, the largest drift seen in {self.steps} steps"
             f" ({self.source}); measured, not proven"
         )
+
+
+def check_safety(safety: float) -> None:
+    """Refuse what would make epsilon smaller than was measured.
+
+    Raises:
+        ConfigError: Below 1, or not finite.
+    """
+    if not (np.isfinite(safety) and safety >= 1):
+        raise ConfigError(expected="a safety factor of at least 1", found=str(safety))
 
 
 def measure_drift(logits: Logits, canonical: Logits) -> float:

@@ -3,6 +3,7 @@
 Raw: before temperature, penalties, masks and softmax, which make ties that the logits did not have.
 """
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,11 @@ def candidates(logits: Logits, epsilon: float) -> NDArray[np.int64]:
         UnsupportedInput: Another shape or dtype, NaN or infinity.
     """
     check_epsilon(epsilon)
-    wide = widen(logits)
+    return list_near(widen(logits), epsilon)
+
+
+def list_near(wide: NDArray[np.float64], epsilon: float) -> NDArray[np.int64]:
+    """List candidates of a widened row; see `candidates`."""
     return np.flatnonzero(wide.max() - wide <= epsilon)
 
 
@@ -73,5 +78,6 @@ def check_epsilon(epsilon: Any) -> None:
         ConfigError: No number, not finite, or below 0.
     """
     is_number = isinstance(epsilon, int | float | np.number) and not isinstance(epsilon, bool)
-    if not (is_number and np.isfinite(epsilon) and epsilon >= 0):
+    # Not isfinite, which fails at integers beyond binary64.
+    if not (is_number and 0 <= epsilon <= sys.float_info.max):
         raise ConfigError(expected="an epsilon that is finite and at least 0", found=repr(epsilon))

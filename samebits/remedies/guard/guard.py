@@ -20,7 +20,7 @@ from typing import Any
 from samebits.errors import ConfigError
 from samebits.remedies.guard.actions import Action, Entries, LowestId, Verdict
 from samebits.remedies.guard.calibration import Calibration, measure_drift
-from samebits.remedies.guard.candidates import Logits, candidates, check_epsilon, widen
+from samebits.remedies.guard.candidates import Logits, check_epsilon, list_near, widen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class Guard:
         """
         wide = widen(logits)
         top = int(wide.argmax())
-        found = candidates(wide, self.epsilon)
+        found = list_near(wide, self.epsilon)
         named = tuple(found.tolist())
         verdict = self.action.decide(ids, named, wide) if len(named) > 1 else Verdict(top)
         canonical = verdict.canonical

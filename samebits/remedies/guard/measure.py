@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from samebits.errors import UnsupportedInput
+from samebits.errors import ConfigError, UnsupportedInput
 from samebits.remedies.guard.actions import Oracle
-from samebits.remedies.guard.calibration import SAFETY, Calibration, measure_drift
+from samebits.remedies.guard.calibration import SAFETY, Calibration, check_safety, measure_drift
 from samebits.remedies.guard.candidates import Logits, argmax
 from samebits.remedies.guard.oracles import check_evaluating, to_numpy
 from samebits.remedies.guard.rows import check_batch, lay_out
@@ -24,12 +24,23 @@ SHARES = (0.5, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How prompts are read together; the prompts are each other's companions."""
+    """How prompts are read together; the prompts are each other's companions.
+
+    Raises:
+        ConfigError: No row, or less than no padding.
+    """
 
     num_rows: int = 1
     padding: int = 0
     """Tokens to the left of the longest row; shorter ones have more."""
     kv_cache: bool = True
+
+    def __post_init__(self) -> None:
+        if self.num_rows < 1 or self.padding < 0:
+            raise ConfigError(
+                expected="num_rows of at least 1 and padding of at least 0",
+                found=f"{self.num_rows} and {self.padding}",
+            )
 
     def __str__(self) -> str:
         """Name the condition."""
@@ -73,11 +84,12 @@ def calibrate(
         progress: Told after every prompt that the oracle continued, and after every batch, how many
             of both are done, and how many there are.
     Raises:
-        ConfigError: Training mode, or max_tokens below 1.
+        ConfigError: Training mode, max_tokens below 1, or safety below 1.
         UnsupportedInput: No prompts or shapes, an empty prompt, or logits that are not finite.
     """
     check_evaluating(model)
     check_batch(prompts, max_tokens)
+    check_safety(safety)
     if not shapes:
         raise UnsupportedInput(expected="shapes to measure", found="none")
     total = len(prompts) + sum(-(-len(prompts) // shape.num_rows) for shape in shapes)

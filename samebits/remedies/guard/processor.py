@@ -60,10 +60,12 @@ class GuardProcessor(LogitsProcessor):
     def keep(self, _model: Any, _args: Any, named: dict[str, Any], output: Any) -> None:
         """Keep what the model gave; an oracle's own passes are not looked at."""
         if not self.is_asking:
-            mask = named.get("attention_mask")
+            mask, ids = named.get("attention_mask"), named.get("input_ids")
             # The older name, where there is a newer one, makes transformers warn.
             name = "cache" if "cache" in output else "past_key_values"
-            self.seen = Seen(output.logits[:, -1], mask, output.get(name))
+            cache = output.get(name)
+            is_prompt = cache is not None and ids is not None and ids.shape[1] > 1
+            self.seen = Seen(output.logits[:, -1], mask, cache, is_prompt)
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Leave each live row one token (B, V).
@@ -74,7 +76,8 @@ class GuardProcessor(LogitsProcessor):
             UnsupportedInput: Logits that are not finite.
         """
         seen = self.check(scores)
-        if not self.goes_on(input_ids):
+        # What was given back may be the next prompt, unchanged: then the pass itself tells.
+        if seen.is_prompt or not self.goes_on(input_ids):
             self.num_prompt_tokens = input_ids.shape[1]
         ends = torch.tensor(sorted(self.stop_ids), device=input_ids.device, dtype=input_ids.dtype)
         is_over = torch.isin(input_ids[:, self.num_prompt_tokens :], ends).any(dim=1)
@@ -146,8 +149,12 @@ class GuardProcessor(LogitsProcessor):
 class Seen:
     """What the model gave in its last pass."""
 
-    def __init__(self, logits: Tensor, mask: Tensor | None, cache: Any) -> None:
-        """Take logits (B, V), a mask (B, T) or None, and the cache or None."""
+    def __init__(self, logits: Tensor, mask: Tensor | None, cache: Any, is_prompt: bool) -> None:
+        """Take logits (B, V), a mask (B, T) or None, the cache or None, and if a prompt was read.
+
+        Without a cache every pass reads everything, and none is said to read a prompt.
+        """
+        self.is_prompt = is_prompt
         self.logits = logits
         self.mask = mask
         self.cache = cache

@@ -25,9 +25,9 @@ class GuardChooser:
         guard: The guard. tally: What it did.
     """
 
-    def __init__(self, guard: Guard, tally: Tally | None = None) -> None:
+    def __init__(self, guard: Guard) -> None:
         self.guard = guard
-        self.tally = tally if tally is not None else Tally(guard.epsilon)
+        self.tally = Tally(guard.epsilon)
 
     def choose(self, row: RowState) -> Choice:
         """Choose what follows a row, and repair its entries where an oracle has them."""

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from samebits.engine import Engine
-from samebits.engine.contexts import Contexts
 from samebits.errors import SamebitsError
+from samebits.remedies.guard.candidates import Logits
+from samebits.remedies.guard.engine_oracle import AskEngine
 
 
 @dataclass(slots=True, kw_only=True)
@@ -21,30 +19,30 @@ class LazyOracle:
 
     model: Path
     threads: int
-    contexts: Contexts | None = field(default=None, repr=False)
+    asked: AskEngine | None = field(default=None, repr=False)
     failure: SamebitsError | None = None
     """Why loading failed; raised again each time."""
 
-    def decide(self, ids: Sequence[int]) -> NDArray[np.float32]:
+    def decide(self, ids: Sequence[int]) -> Logits:
         """Give the raw logits (V,) after the last id.
 
         Raises:
             SamebitsError: The model cannot be loaded, or not be asked this.
         """
-        return self.load().score_last(ids)
+        return self.load().decide(ids)
 
-    def load(self) -> Contexts:
+    def load(self) -> AskEngine:
         """Load the model, or fail as it failed before."""
         if self.failure is not None:
-            raise self.failure
-        if self.contexts is None:
+            # Else each time lengthens the trace, which holds the rows of every step that failed.
+            raise self.failure.with_traceback(None)
+        if self.asked is None:
             try:
-                engine = Engine.load(self.model, threads=self.threads)
+                self.asked = AskEngine(Engine.load(self.model, threads=self.threads), self.model)
             except SamebitsError as error:
                 self.failure = error
                 raise
-            self.contexts = Contexts(engine.decoder, engine.limits)
-        return self.contexts
+        return self.asked
 
     def describe(self) -> str:
         """Say in one line how the logits are made."""
