@@ -155,9 +155,10 @@ class Connections:
 
     def drop(self, connection: sqlite3.Connection) -> None:
         """Close a connection for good."""
-        self.all.pop(id(connection), None)
+        # Closed before it is forgotten: a fork in between must see it.
         with suppress(*FAILURES):
             connection.close()
+        self.all.pop(id(connection), None)
 
     def before_fork(self) -> None:
         """Close what nobody uses: child and parent open their own."""

@@ -43,6 +43,18 @@ TABLES = (
 sixteen bytes and not the answer."""
 
 
+def find_path(path: str | Path) -> Path:
+    """Give the whole path of a store; ~ is a home folder.
+
+    Raises:
+        ConfigError: Nobody has that home folder.
+    """
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError as error:
+        raise ConfigError(expected=f"a store at {str(path)!r}", found=str(error)) from error
+
+
 def prepare_file(path: Path) -> None:
     """Make the file of a store if there is none; refuse any other file and leave it as it is.
 
@@ -58,10 +70,10 @@ def prepare_file(path: Path) -> None:
         if header is None:
             make_file(path)
             header = read_header(path)
-    except OSError as error:
-        raise ConfigError(
-            expected=f"a store at {path}", found=error.strerror or str(error)
-        ) from error
+    except (OSError, ValueError) as error:
+        # The second for a path with a zero byte.
+        why = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(expected=f"a store at {str(path)!r}", found=why) from error
     check_header(path, header or b"")
 
 

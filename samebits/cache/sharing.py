@@ -13,6 +13,7 @@ from samebits.cache.control import Control
 from samebits.cache.counts import Outcome
 from samebits.cache.flights import Flights, Landing
 from samebits.cache.shelf import Asked, Fetched, Shelf
+from samebits.errors import ConfigError
 
 Computed = Iterable[tuple[int, Answer]]
 """Places in a list of requests with their answers, in any order."""
@@ -95,18 +96,26 @@ class Round:
             self.sharing.flights.land(asked.key.digest, landing, shared)
 
     def compute(self, compute: Compute) -> Mapping[int, Fetched]:
-        """Compute what is missing; keep and share each answer as it comes."""
+        """Compute what is missing; keep and share each answer as it comes.
+
+        Raises:
+            ConfigError: Another place is answered, or one is not.
+        """
         if not self.missing:
             return {}
         nesting, done = self.sharing.nesting, {}
         nesting.depth = getattr(nesting, "depth", 0) + 1
         try:
             for place, answer in compute(sorted(self.missing)):
+                if place not in self.missing:
+                    raise refuse_places(self.missing, [place])
                 asked = self.missing[place]
                 done[place] = self.shelf.settle(asked, answer, self.control)
                 self.land(asked, answer)
         finally:
             nesting.depth -= 1
+        if len(done) < len(self.missing):
+            raise refuse_places(self.missing, done)
         return done
 
     def wait(self, done: dict[int, Fetched]) -> tuple[dict[int, Fetched], list[Asked]]:
@@ -126,3 +135,10 @@ class Round:
                 )
             )
         return done, left
+
+
+def refuse_places(asked: Iterable[int], answered: Iterable[int]) -> ConfigError:
+    """Make the error for a function that computes other places than it was given."""
+    return ConfigError(
+        expected=f"answers for the places {sorted(asked)}", found=f"answers for {sorted(answered)}"
+    )

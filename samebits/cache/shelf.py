@@ -144,9 +144,12 @@ class Shelf:
 
     def write(self, asked: Asked, answer: Answer, created_s: float) -> tuple[Refusal | None, str]:
         """Write an answer; a failure is told, never raised."""
-        entry = Entry(
-            int(created_s * 1000), spell_ending(answer.ending), answer.body, frame(*answer.events)
-        )
+        try:
+            ending = spell_ending(answer.ending)
+        except UnsupportedInput:
+            # Its error is no Unicode.
+            return Refusal.ERROR, ""
+        entry = Entry(int(created_s * 1000), ending, answer.body, frame(*answer.events))
         request = asked.request
         labels = Labels(self.namespace, request.surface, request.identity.weights)
         try:

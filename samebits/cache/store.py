@@ -14,7 +14,7 @@ from samebits.cache.connections import Connections
 from samebits.cache.entry import Entry, Labels, TooLarge, check_entry, digest_entry
 from samebits.cache.fault import FAILURES, StoreFault, Trouble
 from samebits.cache.key import Key
-from samebits.cache.schema import prepare_file
+from samebits.cache.schema import find_path, prepare_file
 from samebits.cache.upkeep import (
     EVERYTHING,
     Choice,
@@ -22,7 +22,7 @@ from samebits.cache.upkeep import (
     Verdict,
     list_entries,
     purge,
-    purge_keys,
+    purge_damaged,
     read_preimages,
     verify,
 )
@@ -63,7 +63,7 @@ class SqliteStore:
             raise ConfigError(
                 expected=f"max_bytes: at least {MIN_BYTES} bytes", found=str(max_bytes)
             )
-        self.path = Path(path).expanduser().absolute()
+        self.path = find_path(path)
         self.max_bytes = max_bytes
         prepare_file(self.path)
         self.connections = Connections(self.path)
@@ -92,6 +92,8 @@ class SqliteStore:
             return None
         number = row[0]
         entry = check_entry(key, row[1:5], row[5])
+        # Taken out first: what is used again is used last.
+        self.touched.pop(number, None)
         if len(self.touched) < TOUCHED:
             self.touched[number] = None
         return entry
@@ -161,7 +163,7 @@ class SqliteStore:
 
     def purge_damaged(self) -> int:
         """Remove the entries that `verify` finds damaged; give their number."""
-        return purge_keys(self.connections, self.verify().damaged)
+        return purge_damaged(self.connections)
 
     def __enter__(self) -> Self:
         return self

@@ -1,5 +1,6 @@
 """Look after a store: list its entries, check them all, remove some."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +9,7 @@ from samebits.cache.connections import Connections
 from samebits.cache.entry import DamagedEntry, check_entry
 from samebits.cache.fault import StoreFault, Trouble
 from samebits.cache.key import digest_preimage, read_preimage
-from samebits.errors import RecordCorrupt
+from samebits.errors import ConfigError, RecordCorrupt
 
 BLOCK = 256
 """Entries read at once: a store may be larger than memory."""
@@ -18,19 +19,29 @@ CHECK = (
     "preimage"
 )
 DIGEST = "sha256:"
+DIGITS = re.compile(r"(sha256:)?[0-9a-fA-F]{8,64}\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which entries are meant: those that fit all that is given."""
+    """Which entries are meant: those that fit all that is given.
+
+    Raises:
+        ConfigError: No digest, or a namespace that is no Unicode.
+    """
 
     key: str | None = None
-    """The digest, or its first digits; `sha256:` may stand before them."""
+    """The digest, or its first digits, 8 at least; `sha256:` may stand before them."""
     weights: str | None = None
     """The same, of the weights."""
     namespace: str | None = None
     before_ms: int | None = None
     """Computed before this time, in milliseconds since 1970."""
+
+    def __post_init__(self) -> None:
+        check_digits("key", self.key)
+        check_digits("weights", self.weights)
+        check_namespace(self.namespace)
 
     @property
     def is_all(self) -> bool:
@@ -39,10 +50,10 @@ class Choice:
 
     def where(self) -> tuple[str, list[object]]:
         """Give a condition of SQL and its values."""
-        digits = None if self.key is None else self.key.removeprefix(DIGEST).lower()
-        weights = None if self.weights is None else DIGEST + self.weights.removeprefix(DIGEST)
+        key = self.key and self.key.removeprefix(DIGEST).lower()
+        weights = self.weights and DIGEST + self.weights.removeprefix(DIGEST).lower()
         tests: dict[str, Sequence[object] | None] = {
-            "lower(hex(substr(key, 1, 32))) GLOB ?": digits and [f"{digits}*"],
+            "substr(lower(hex(substr(key, 1, 32))), 1, ?) = ?": key and [len(key), key],
             "substr(weights, 1, ?) = ?": weights and [len(weights), weights],
             "namespace = ?": None if self.namespace is None else [self.namespace],
             "created_ms < ?": None if self.before_ms is None else [self.before_ms],
@@ -50,6 +61,28 @@ class Choice:
         given = {test: values for test, values in tests.items() if values is not None}
         condition = " AND ".join(given) or "1"
         return condition, [value for values in given.values() for value in values]
+
+
+def check_digits(name: str, digits: str | None) -> None:
+    """Refuse what is no digest, nor its first digits.
+
+    Raises:
+        ConfigError: Names it.
+    """
+    if digits is not None and not DIGITS.match(digits):
+        raise ConfigError(expected=f"{name}: 8 to 64 hexadecimal digits", found=repr(digits))
+
+
+def check_namespace(namespace: str | None) -> None:
+    """Refuse a name that no entry can have.
+
+    Raises:
+        ConfigError: It has a lone surrogate.
+    """
+    try:
+        (namespace or "").encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(expected="a namespace in Unicode", found=ascii(namespace)) from error
 
 
 EVERYTHING = Choice()
@@ -74,6 +107,8 @@ class Verdict:
     num_entries: int
     damaged: tuple[str, ...]
     """Keys of entries that are not what was written; they are never served."""
+    damaged_ids: tuple[object, ...]
+    """Their numbers in the table: a key may be damaged, too."""
     structure: tuple[str, ...]
     """What SQLite finds wrong with the file itself."""
 
@@ -103,18 +138,24 @@ def verify(connections: Connections) -> Verdict:
     """Check every entry against its checksum and its key, and the file against SQLite's rules."""
     with connections.lend() as connection:
         said = [as_text(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
-    count, damaged = 0, []
+    count, damaged, numbers = 0, [], []
     structure = [line for line in said if line != "ok"]
     try:
-        for _, *row in read_blocks(connections, CHECK, "1", []):
+        for number, *row in read_blocks(connections, CHECK, "1", []):
             count += 1
             if not is_whole(row):
                 damaged.append(name_key(row[0]))
+                numbers.append(number)
     except StoreFault as fault:
         if fault.trouble is not Trouble.DAMAGED:
             raise
         structure.append(fault.found)
-    return Verdict(num_entries=count, damaged=tuple(damaged), structure=tuple(structure))
+    return Verdict(
+        num_entries=count,
+        damaged=tuple(damaged),
+        damaged_ids=tuple(numbers),
+        structure=tuple(structure),
+    )
 
 
 def is_whole(row: Sequence[object]) -> bool:
@@ -141,24 +182,42 @@ def purge(connections: Connections, choice: Choice) -> int:
     return remove(connections, f"DELETE FROM entry WHERE {where}", [values])
 
 
-def purge_keys(connections: Connections, keys: Sequence[str]) -> int:
-    """Remove entries by their keys, such as the damaged ones that `verify` found."""
-    rows = [[bytes.fromhex(key.removeprefix(DIGEST))] for key in keys]
-    return remove(connections, "DELETE FROM entry WHERE key = ?", rows)
+def purge_damaged(connections: Connections) -> int:
+    """Remove the entries that `verify` finds damaged; give their number."""
+    rows = [[number] for number in verify(connections).damaged_ids]
+    if rows:
+        with connections.lend() as connection:
+            # A damaged key is not where the index says, and could not be deleted.
+            connection.execute("REINDEX entry")
+    return remove(connections, "DELETE FROM entry WHERE id = ?", rows)
 
 
 def remove(connections: Connections, statement: str, rows: Sequence[Sequence[object]]) -> int:
-    """Delete entries so that nothing of them is left in the file or its log."""
+    """Delete entries so that nothing of them is left in the file or its log.
+
+    Raises:
+        StoreFault: The store cannot be written; or the entries are gone, and another process reads,
+            so that the log still holds their bytes.
+    """
     with connections.lend() as connection:
         # What is merely freed can be read from the file until it is written over.
         connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("BEGIN IMMEDIATE")
-        count = sum(connection.execute(statement, row).rowcount for row in rows)
-        connection.execute("COMMIT")
-        connection.execute("PRAGMA secure_delete = OFF")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            count = sum(connection.execute(statement, row).rowcount for row in rows)
+            connection.execute("COMMIT")
+        finally:
+            connection.execute("PRAGMA secure_delete = OFF")
         # Not `execute`, which gives one page back and stops.
         connection.executescript("PRAGMA incremental_vacuum")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        is_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    if is_busy:
+        raise StoreFault(
+            Trouble.BUSY,
+            expected="the log of the store to be emptied",
+            found=f"{count} removed, and another process that reads or writes for long",
+            remedy="Purge again when it has ended: until then the log holds what was removed.",
+        )
     return count
 
 

@@ -17,7 +17,6 @@ EXIT_DAMAGED = 1
 DEFAULT_NAME = "outputs.sqlite3"
 AGE = re.compile(r"([0-9]{1,9})([smhdw])\Z", re.ASCII)
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-DIGITS = re.compile(r"(sha256:)?[0-9a-fA-F]{8,64}\Z", re.ASCII)
 SHOWN_DIGITS = 12
 SURFACE_CHARS = 20
 NAMESPACE_CHARS = 10
@@ -30,7 +29,7 @@ StoreOption = Annotated[
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option(metavar="DIGEST", help="Of these weights: the digest or its first 8 digits."),
+    typer.Option(metavar="DIGEST", help="Of these weights: the digest, or 8 of its first digits."),
 ]
 KeyOption = Annotated[
     str | None, typer.Option(metavar="DIGEST", help="Of this key, or of keys that begin so.")
@@ -140,12 +139,11 @@ def make_choice(
     Raises:
         ConfigError: No digest, or no age.
     """
-    from samebits.cache.upkeep import Choice
+    from samebits.cache.upkeep import Choice, check_digits
     from samebits.errors import ConfigError
 
-    for option, digits in (("--model", model), ("--key", key)):
-        if digits is not None and not DIGITS.match(digits):
-            raise ConfigError(expected=f"{option}: 8 to 64 hexadecimal digits", found=repr(digits))
+    check_digits("--model", model)
+    check_digits("--key", key)
     before_ms = None
     if older_than is not None:
         age = AGE.match(older_than)

@@ -4,7 +4,6 @@ Engines print all their settings at once, keys and passwords among them, so a na
 the list is counted and not kept, and neither is a value of another shape than its name takes.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -121,7 +120,8 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 def select(shape: str, value: object) -> str:
     """Spell a value of the shape; a mark for any other."""
-    text = str(value)
+    # Shapes know no case, and JSON's true is True to Python.
+    text = str(value).lower()
     return text if re.fullmatch(shape, text, re.IGNORECASE | re.ASCII) else HIDDEN
 
 
@@ -156,7 +156,7 @@ def read_settings(file: Path) -> dict[str, Any]:
         if not file.is_file() or file.stat().st_size > LARGEST_FILE_BYTES:
             raise refusal
         value = parse_json(file.read_bytes())
-    except (OSError, ValueError, RecordCorrupt, json.JSONDecodeError) as error:
+    except (OSError, RecordCorrupt) as error:
         raise refusal from error
     if not isinstance(value, dict):
         raise refusal

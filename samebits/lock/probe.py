@@ -6,7 +6,9 @@ same bytes, and other bytes mean that something below is other, whatever its nam
 
 import importlib.util
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,17 +84,14 @@ def run_probe(
         ConfigError: It cannot be started, ends early or takes longer than `timeout_s`.
     """
     command = [python, str(CHILD), find_threadpoolctl()]
+    end = time.monotonic() + timeout_s
     try:
-        started = [start(command, variables) for _ in range(2)]
-    except (OSError, ValueError) as error:
-        found = getattr(error, "strerror", None) or type(error).__name__
-        raise ConfigError(expected="a Python interpreter that starts", found=found) from error
-    try:
-        one, other = (read_result(process, timeout_s) for process in started)
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
+        with start(command, variables) as first, start(command, variables) as second:
+            one, other = (read_result(process, end) for process in (first, second))
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(
+            expected=f"the numeric probe to end in {timeout_s:g} s", found="no end"
+        ) from error
     return join(one, other)
 
 
@@ -102,25 +101,34 @@ def find_threadpoolctl() -> str:
     return str(spec.origin) if spec is not None else ""
 
 
-def start(command: list[str], variables: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    """Start a process whose notes nobody sees: they may hold anything."""
-    return subprocess.Popen(
-        command,
-        env=dict(variables),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+@contextmanager
+def start(command: list[str], variables: Mapping[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
+    """Start a process whose notes nobody sees, as they may hold anything; it is ended in any case.
 
-
-def read_result(process: "subprocess.Popen[bytes]", timeout_s: float) -> ProbeResult:
-    """Wait for a process and read its line."""
+    Raises:
+        ConfigError: It does not start.
+    """
     try:
-        output, _ = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired as error:
-        raise ConfigError(
-            expected=f"the numeric probe to end in {timeout_s:g} s", found="no end"
-        ) from error
+        process = subprocess.Popen(
+            command,
+            env=dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except (OSError, ValueError) as error:
+        found = getattr(error, "strerror", None) or type(error).__name__
+        raise ConfigError(expected="a Python interpreter that starts", found=found) from error
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def read_result(process: "subprocess.Popen[bytes]", end: float) -> ProbeResult:
+    """Wait for a process until an end, in seconds of the monotonic clock, and read its line."""
+    output, _ = process.communicate(timeout=max(end - time.monotonic(), 0))
     lines = [line for line in output.splitlines() if line.startswith(MARK.encode())]
     if process.returncode or len(lines) != 1:
         raise refuse_end(process.returncode)

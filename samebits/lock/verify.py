@@ -160,7 +160,7 @@ def compare_flags(a: Lock, b: Lock) -> Iterator[Difference]:
         return
     yield from compare_maps("flags", a.flags.values, b.flags.values, lambda _: FLAG_EFFECT)
     left_out = a.flags.num_left_out, b.flags.num_left_out
-    yield from compare_one("flags left out", *left_out, "settings that are not on the list")
+    yield from compare_one("flags.left_out", *left_out, "settings that are not on the list")
 
 
 def compare_git(a: Lock, b: Lock) -> Iterator[Difference]:

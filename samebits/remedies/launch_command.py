@@ -31,6 +31,8 @@ MODULES = {
     "llama_cpp": "llama.cpp",
 }
 """First name of a module that is run with -m."""
+MODULE = re.compile(r"-[bBdEiIOPqRsSuvVx]*m(.*)", re.ASCII)
+"""What runs a module: -m alone, after other letters, or with the name behind it."""
 WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
 """Options of Python's own that take a value."""
 EXEC_LINE = re.compile(rb"'''exec' \"?([^\s\"]+)", re.ASCII)
@@ -92,11 +94,11 @@ def find_module(arguments: Sequence[str]) -> str:
     """Find the module that Python is told to run; empty for a script or a text."""
     rest = iter(arguments)
     for word in rest:
-        if word == "-m":
-            return next(rest, "")
+        if module := MODULE.match(word):
+            return module[1] or next(rest, "")
         if word in WITH_VALUE:
             next(rest, "")
-        elif not word.startswith("-") or word == "-c":
+        elif not word.startswith("-") or word.startswith("-c"):
             return ""
     return ""
 

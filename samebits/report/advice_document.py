@@ -119,11 +119,10 @@ def draw_shares(found: Advice, table: Table, words: Words) -> Figure:
         for row in found.rows
         if row.company is not None and (share := row.company.tokens).of
     )
-    title = words("advice.differs.figure")
     return Figure(
         key="shares",
-        title=title,
-        description=title,
+        title=words("advice.differs.figure"),
+        description=words("advice.differs.figure.what"),
         chart=Intervals(rows=intervals, unit=words("advice.differs.unit")),
         table=table,
     )

@@ -6,7 +6,7 @@ ADVICE_EN = {
     "advice.here.shown": "Cheapest remedy that keeps {need} the same in any company: {rung}. At "
     "most {bound} of prompts may still differ (95 %), which meets the rate of {rate}.",
     "advice.here.unshown": "Cheapest remedy with no difference of {need} in any company: {rung}. "
-    "{num} prompts rule out a share above {bound} alone; for the rate of {rate} it takes {needed} "
+    "{num} prompts rule out only a share above {bound}; for the rate of {rate} it takes {needed} "
     "without a difference.",
     "advice.here.none": "No remedy that was tried kept {need} the same in any company.",
     "advice.anywhere.shown": "Under other threads and instruction sets besides: {rung} (at most "
@@ -22,6 +22,8 @@ ADVICE_EN = {
     "advice.differs.caption": "Prompts whose answer was not the one they got alone",
     "advice.differs.figure": "Share of prompts whose tokens changed in company, with the 95 % "
     "interval",
+    "advice.differs.figure.what": "One row a remedy. A filled point is the share of prompts that "
+    "differ, the line its 95 % confidence interval. A hollow point is zero, with its upper bound.",
     "advice.differs.unit": "share of prompts",
     "advice.remedy": "Remedy",
     "advice.company-tokens": "In company: tokens",

@@ -16,6 +16,8 @@ ADVICE_ZH = {
     "advice.differs": "仍然不同的",
     "advice.differs.caption": "回答与单独运行时不同的提示",
     "advice.differs.figure": "同批运行时词元改变的提示所占比例，及 95% 区间",
+    "advice.differs.figure.what": "每行一种办法。实心点是结果不同的提示所占比例，横线是 95% 置信区间。空心点为零，"
+    "横线到其上界为止。",
     "advice.differs.unit": "提示的比例",
     "advice.remedy": "办法",
     "advice.company-tokens": "同批：词元",

@@ -86,8 +86,7 @@ def write_cell(cell: Cell) -> str:
 def write_figure(figure: Figure) -> Iterator[str]:
     """Write the numbers of a figure, or only what it shows if they are many."""
     if figure.is_long:
-        more = "" if figure.description == figure.title else f": {escape(figure.description)}"
-        yield f"*{escape(figure.title)}*{more}"
+        yield f"*{escape(figure.title)}*: {escape(figure.description)}"
     else:
         yield from write_table(figure.table)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.cache import Answer, Control, Ending, Outcome, Refusal, Request
+from samebits.cache import Admission, Answer, Control, Ending, Outcome, Refusal, Request
 from samebits.errors import ConfigError, NotCached
 from tests.cache.requests import (
     SURFACE,
@@ -195,6 +195,15 @@ def test_B8_drawn_samples_are_replayed_in_order_and_extended(tmp_path: Path) -> 
         assert ask(4) == [b"draw 0", b"draw 1", b"draw 2", b"draw 3"]
         assert ask(1) == [b"draw 0"]
     assert drawn == [0, 1, 2, 3]
+
+
+def test_an_error_that_is_no_unicode_is_given_and_not_kept(tmp_path: Path) -> None:
+    answer = Answer(body=b"x", ending=Ending(finish_reasons=(), error="\udc80"))
+    allowed = Admission(allow=frozenset({Refusal.ERROR, Refusal.UNFINISHED}))
+    with open_cache(tmp_path, admission=allowed) as cache:
+        fetched = cache.fetch(make_request(), lambda: answer)
+        assert (fetched.answer, fetched.refusal) == (answer, Refusal.ERROR)
+        assert list(cache.store.entries()) == []
 
 
 @pytest.mark.parametrize("ttl_s", [0, -1, float("nan")])

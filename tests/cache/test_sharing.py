@@ -11,6 +11,7 @@ import pytest
 
 from samebits.cache import Answer, Control, Ending, Fetched, Outcome, OutputCache
 from samebits.cache.flights import Flights
+from samebits.errors import ConfigError
 from tests.cache.requests import Computing, make_answer, make_request, open_cache
 
 NUM_CALLERS = 8
@@ -214,3 +215,14 @@ def test_a_leader_that_ended_cannot_end_the_next_one() -> None:
     second = flights.claim(b"k")
     flights.land(b"k", first.landing, make_answer("late"))
     assert second.is_leader and not second.landing.done()
+
+
+@pytest.mark.parametrize("answered", [[], [0, 1, 5]])
+def test_a_function_that_answers_other_places_is_told_so(
+    answered: list[int], tmp_path: Path
+) -> None:
+    with open_cache(tmp_path) as cache, pytest.raises(ConfigError, match=r"places \[0, 1\]"):
+        cache.fetch_all(
+            [make_request(x=1), make_request(x=2)],
+            lambda _: [(place, Answer(body=b"x")) for place in answered],
+        )

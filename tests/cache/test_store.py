@@ -3,8 +3,11 @@
 import os
 import sqlite3
 import threading
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ from samebits.cache import OutputCache, connections
 from samebits.cache.entry import Entry, Labels, digest_entry
 from samebits.cache.fault import StoreFault, Trouble
 from samebits.cache.key import Key, frame, make_key
-from samebits.cache.store import SqliteStore
+from samebits.cache.store import MIN_BYTES, SqliteStore
 from samebits.cache.upkeep import Choice
 from samebits.errors import ConfigError
 from samebits.record.digest import tagged_digest
@@ -31,7 +34,7 @@ def fill(store: SqliteStore, numbers: range, size: int = 2000) -> int:
     return sum(store.put(*make_pair(number, size), LABELS) for number in numbers)
 
 
-def held(store: SqliteStore, numbers: range) -> list[int]:
+def held(store: SqliteStore, numbers: Iterable[int]) -> list[int]:
     return [number for number in numbers if store.get(make_pair(number)[0].digest)]
 
 
@@ -143,10 +146,10 @@ def test_a_failed_write_changes_nothing_and_the_next_one_works(tmp_path: Path) -
 
 
 CHOICES = {
-    "a key": (Choice(key="{key}"), [4]),
-    "the first digits of a key": (Choice(key="{digits}"), [4]),
+    "a key": (Choice(key=f"sha256:{make_pair(4)[0].digest.hex()}"), [4]),
+    "the first digits of a key": (Choice(key=make_pair(4)[0].digest.hex()[:10].upper()), [4]),
     "weights": (Choice(weights=digest("other")), [0, 2, 4]),
-    "the first digits of weights": (Choice(weights=digest("other")[7:17]), [0, 2, 4]),
+    "the first digits of weights": (Choice(weights=digest("other")[7:17].upper()), [0, 2, 4]),
     "a namespace": (Choice(namespace="b"), [3, 4, 5]),
     "an age": (Choice(before_ms=1002), [0, 1]),
     "two at once": (Choice(namespace="b", weights=digest("other")), [4]),
@@ -158,9 +161,6 @@ CHOICES = {
 @pytest.mark.parametrize("name", CHOICES)
 def test_B16_purge_removes_what_fits_and_nothing_else(name: str, tmp_path: Path) -> None:
     choice, expected = CHOICES[name]
-    if choice.key:
-        named = f"sha256:{make_pair(4)[0].digest.hex()}"
-        choice = Choice(key=named if choice.key == "{key}" else named[7:17])
     with SqliteStore(tmp_path / "s") as store:
         for number in range(6):
             weights = digest("weights" if number % 2 else "other")
@@ -168,6 +168,46 @@ def test_B16_purge_removes_what_fits_and_nothing_else(name: str, tmp_path: Path)
         assert [entry.created_ms - 1000 for entry in store.entries(choice)] == expected
         assert store.purge(choice) == len(expected)
         assert held(store, range(6)) == [x for x in range(6) if x not in expected]
+
+
+@pytest.mark.parametrize(
+    "given", [{"key": ""}, {"key": "*" * 8}, {"weights": "0" * 7}, {"namespace": "\udcff"}]
+)
+def test_a_choice_that_no_entry_could_fit_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Choice(**given)
+
+
+def test_a_purge_beside_a_reader_says_that_the_log_still_holds_what_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "BUSY_S", 0.1)
+    with SqliteStore(tmp_path / "s") as store:
+        fill(store, range(3))
+        with closing(sqlite3.connect(tmp_path / "s", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM entry").fetchone()
+            with pytest.raises(StoreFault, match="3 removed"):
+                store.purge(Choice())
+            reader.execute("COMMIT")
+        assert store.purge(Choice()) == 0
+        assert (tmp_path / "s-wal").stat().st_size == 0
+
+
+def test_what_is_used_again_is_used_last(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "s", max_bytes=MIN_BYTES) as store:
+        fill(store, range(2))
+        assert held(store, (0, 1, 0)) == [0, 1, 0]
+        store.put(*make_pair(2), LABELS)
+        with store.connections.lend() as connection:
+            order = connection.execute("SELECT id FROM recency ORDER BY tick").fetchall()
+        assert [number for (number,) in order] == [2, 1, 3]
+
+
+@pytest.mark.parametrize("path", ["~nobody-has-this-name/s", "a\0b"])
+def test_a_path_that_is_none_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match="a store at"):
+        SqliteStore(path)
 
 
 def test_what_is_purged_is_in_no_file_and_the_file_shrinks(tmp_path: Path) -> None:

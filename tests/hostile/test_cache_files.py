@@ -1,6 +1,7 @@
 """Whatever befalls the file of a store: an answer is given, and never a partial or foreign one."""
 
 import os
+import re
 import shlex
 import shutil
 import sqlite3
@@ -241,6 +242,23 @@ def test_an_entry_with_a_label_that_its_key_denies_is_found_by_verify(
         assert len(cache.store.verify().damaged) == 1
         assert cache.store.purge_damaged() == 1
         assert cache.store.verify().is_whole
+
+
+def test_an_entry_with_a_damaged_key_is_removed_with_the_damaged(tmp_path: Path) -> None:
+    path = fill(tmp_path / "store")
+    whole, key = path.read_bytes(), make_key(make_request(x=3)).digest
+    places = [found.start() for found in re.finditer(re.escape(key), whole)]
+    assert len(places) == 2  # in the table and in its index
+    removed = []
+    for place in places:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with open_named(path) as cache:
+            num_damaged = len(cache.store.verify().damaged)
+            assert cache.store.purge_damaged() == num_damaged
+            assert cache.store.verify().damaged == ()
+            assert cache.store.verify().is_whole or not num_damaged
+        removed.append(num_damaged)
+    assert sorted(removed) == [0, 1]
 
 
 def test_B19_an_entry_whose_ending_nobody_can_read_is_a_miss(tmp_path: Path) -> None:
