@@ -161,9 +161,18 @@ def find_name() -> Path:
 
 
 def make_options(ask: AdviseAsk, past: AdviceRecord | None) -> Options:
-    """Resolve what is tried; prompts of a resumed run are those of its record."""
+    """Resolve what is tried; prompts of a resumed run are those of its record.
+
+    Raises:
+        ConfigError: Other prompts are given for it.
+    """
     chosen = load_prompts_file(ask.prompts) if ask.prompts else load_built_in()
     if past is not None:
+        if ask.prompts and chosen.prompts != past.prompts:
+            raise ConfigError(
+                expected=f"the {len(past.prompts)} prompts of the record, or none, with --resume",
+                found=f"others in {ask.prompts}",
+            )
         chosen = PromptSet(past.prompts, chosen.companions)
     return Options(
         rungs=choose_rungs(ask.keys()),

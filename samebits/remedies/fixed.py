@@ -16,7 +16,7 @@ PAD_ID = 0
 """Stands in the padding and in rows without a prompt; hidden from the rows with one."""
 FILLER: Ids = (PAD_ID,)
 BUCKETS = (64, 128, 256, 512, 1024, 2048, 4096)
-"""Lengths offered unless others are named; what the model's context does not hold is left out."""
+"""Lengths offered unless others are named; what no prompt of a model needs is never tested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

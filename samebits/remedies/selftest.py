@@ -62,7 +62,8 @@ class SelfTest:
 def find_usable(model: Any, rows: int, bucket: int) -> SelfTest:
     """Find the usable rows of a shape; none if not even row 0 keeps its bits."""
     start = time.perf_counter()
-    plans = make_plans(make_content(bucket, 0, model), make_content(1, 1, model), rows)
+    full = make_content(find_length(model, bucket), 0, model)
+    plans = make_plans(full, make_content(1, 1, model), rows)
     passes = PromptPasses(model, bucket)
     whole, cache = passes.read_whole(plans[0])
     prompts = [whole, *(passes.read(plan) for plan in plans[1:])]
@@ -120,6 +121,12 @@ def make_plans(full: Ids, short: Ids, rows: int) -> list[Plan]:
         is_full[-1] = rows > 2
         plans += [[full if x else short for x in is_full], [short if x else full for x in is_full]]
     return plans
+
+
+def find_length(model: Any, bucket: int) -> int:
+    """Give the length of a full row: the steps after it must have positions in the model, too."""
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return bucket if context is None else max(1, min(bucket, context - STEPS))
 
 
 def make_content(length: int, index: int, model: Any) -> Ids:

@@ -69,7 +69,9 @@ def stabilize(
     setting = Setting(
         shape=shape,
         rows=rows if is_fixed else 1,
-        buckets=fixed.check_buckets(buckets or fixed.BUCKETS) if is_fixed else (),
+        buckets=fixed.check_buckets(fixed.BUCKETS if buckets is None else buckets)
+        if is_fixed
+        else (),
         plan=precisions.plan(model, precision),
         guard=guard,
         cache=cache,

@@ -78,12 +78,12 @@ def spell_samples(values: Tensor) -> bytes:
 
 def find_doubt(model: Any) -> str:
     """Say what of a model no key can name; empty: nothing."""
-    hooked = [
+    changed = [
         name or type(model).__name__
         for name, module in model.named_modules()
-        if module._forward_hooks or module._forward_pre_hooks
+        if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
     ]
-    return f"a forward hook on {hooked[0]} may change the answer" if hooked else ""
+    return f"a hook on {changed[0]}, or its own forward, may change the answer" if changed else ""
 
 
 def make_identity(weights: Weights, facts: StableFacts) -> Identity:
@@ -140,7 +140,7 @@ def fetch(
     """Answer requests from a cache, or by making those that are missing, in one call.
 
     Returns:
-        For each, what was made, and whether it was made before or by somebody else.
+        For each, what was made, and whether it was made before or by another call.
     """
     own: set[int] = set()
 
@@ -149,4 +149,9 @@ def fetch(
         return [(place, spell(made)) for place, made in zip(places, make(places), strict=True)]
 
     fetched = cache.fetch_all(requests, compute)
-    return [(read(one.answer), place not in own) for place, one in enumerate(fetched)]
+    # An equal prompt of this call is not computed again, and is none from a cache.
+    made_here = {fetched[place].key for place in own}
+    return [
+        (read(one.answer), place not in own and one.key not in made_here)
+        for place, one in enumerate(fetched)
+    ]

@@ -110,6 +110,10 @@ def test_an_interrupted_run_goes_on_with_what_is_left(
     assert [trial.rung for trial in after] == ["nothing", "sb1"]
     other = call(capsys, "advise", target, "--max-tokens", "4", *more, "--resume")
     assert_refused(other, "batches", "as in")
+    prompts.write_text("Another\n")
+    assert_refused(
+        call(capsys, "advise", target, *QUICK, "sb1", *more, "--resume"), "the 3 prompts"
+    )
 
 
 def test_a_server_is_tried_with_what_a_client_can_do(

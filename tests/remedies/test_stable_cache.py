@@ -103,6 +103,23 @@ def test_answers_of_a_model_with_hooks_are_not_kept(cache: Any) -> None:
     assert cached(ask(model, cache)) == [True, True]
 
 
+def test_answers_of_a_model_with_a_forward_of_its_own_are_not_kept(cache: Any) -> None:
+    model = make_model()
+    ask(model, cache)
+    honest = model.lm_head.forward
+    model.lm_head.forward = lambda hidden: -honest(hidden)
+    assert cached(ask(model, cache)) == [False, False]
+    del model.lm_head.forward
+    assert cached(ask(model, cache)) == [True, True]
+
+
+def test_a_prompt_asked_twice_in_one_call_came_from_no_cache(cache: Any) -> None:
+    model = make_model()
+    twice = ask(model, cache, [PROMPTS[0], PROMPTS[0]])
+    assert twice[0] == twice[1] and cached(twice) == [False, False]
+    assert cached(ask(model, cache, [PROMPTS[0], PROMPTS[0]])) == [True, True]
+
+
 def test_answers_that_were_cut_off_are_not_kept_unless_allowed(tmp_path: Path) -> None:
     with OutputCache.open(tmp_path / "strict.sqlite3") as strict:
         assert cached(ask(make_model(), strict) + ask(make_model(), strict)) == [False] * 4

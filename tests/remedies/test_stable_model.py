@@ -55,6 +55,20 @@ def test_no_companion_moves_a_bit(family: str, dtype: str, shape: str) -> None:
         assert ask(stable, prompts[-count:]) == whole[-count:]
 
 
+def test_a_table_of_positions_bounds_the_self_test() -> None:
+    """GPT-2 looks positions up: in a bucket as long as its table none are left for steps."""
+    import transformers
+
+    torch.manual_seed(1)
+    sizes = {"n_positions": 48, "n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 257}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
+    stable = hold(model, buckets=(16, 48, 96))
+    prompts = [PROMPTS[0], [5] * (48 - NUM_TOKENS)]
+    assert ask(stable, prompts)[1] == ask(stable, prompts[1:])[0]
+    with pytest.raises(RequestTooLong):
+        ask(stable, [[5] * (49 - NUM_TOKENS)])
+
+
 def test_every_number_of_companions_gives_the_same_bits() -> None:
     stable = hold(make_model())
     whole = ask(stable, PROMPTS)
@@ -258,6 +272,7 @@ def test_logits_that_are_no_numbers_are_refused() -> None:
         ({"rows": 0}, "rows of at least 1"),
         ({"buckets": (8, 8)}, "buckets"),
         ({"buckets": (0,)}, "buckets"),
+        ({"buckets": ()}, "buckets"),
         ({"precision": "float8"}, "all: float8"),
         ({"guard": "escalate"}, "a guard that chooses"),
         ({"guard": GuardChooser}, "a guard that chooses"),
