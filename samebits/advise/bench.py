@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from samebits.advise.ladder import Place, Rung
+from samebits.advise.ladder import NOTHING, Place, Rung
 from samebits.audit.condition import Call, Process
 from samebits.audit.observation import Answer
 from samebits.audit.target import Ask, Session, Target, TargetFacts
@@ -96,7 +96,7 @@ class HfBench:
 
 OF_THE_SERVER = "the server's own start decides it; see samebits flags"
 CLIENT_RUNGS: Mapping[str, Call] = {
-    "nothing": Call(),
+    NOTHING: Call(),
     "seeds": Call(seed="0"),
     "isolation": Call(),
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from samebits.advise.ladder import FIRST, RUNGS, Basis
+from samebits.advise.ladder import FIRST, NOTHING, RUNGS, Basis
 from samebits.advise.record import AdviceRecord, Trial, Tried
 from samebits.advise.results import Advice, Choice, Cost, Moved, RungResult
 from samebits.audit.evidence import rate as make_rate
@@ -42,7 +42,7 @@ def weigh(record: AdviceRecord, *, need: str, rate: float) -> Advice:
             found=f"{need} and {rate}",
         )
     trials = {trial.rung: trial for trial in record.trials}
-    before = find_first(trials.get("nothing"))
+    before = find_first(trials.get(NOTHING))
     rows = [make_row(trials[rung.key], rung.basis, before, is_pinned=rung.is_pinned)
             for rung in RUNGS if rung.key in trials]  # fmt: skip
     asked = list(record.asked.get("rungs") or [rung.key for rung in RUNGS])
@@ -115,7 +115,7 @@ def make_row(
         company=count_moved(first, [answers.get(tried.key, {}) for tried in company]),
         elsewhere=count_moved(first, [answers.get(tried.key, {}) for tried in elsewhere]),
         is_pinned=is_pinned,
-        other_answers=count_others(before, first) if trial.rung != "nothing" else None,
+        other_answers=count_others(before, first) if trial.rung != NOTHING else None,
         cost=measure_cost(trial, answers, company),
         num_missing=sum(seen.answer.error is not None for seen in trial.sightings),
         not_tried=trial.not_tried,

@@ -38,14 +38,14 @@ class Recordings(Protocol):
         ...
 
 
-def refuse_uncached(asked: Asked, recordings: Recordings, namespace: str) -> NotCached:
+def refuse_uncached(asked: Asked, recordings: Recordings) -> NotCached:
     """Make the error for a request that has no recording."""
     remedy = "Record it first: ask once without only_if_cached."
     if asked.refusal:
         return NotCached(
             expected="a request that a cache may answer", found=f"one refused: {asked.refusal}"
         )
-    nearest = find_nearest(read_preimage(asked.key.preimage), recordings, namespace)
+    nearest = find_nearest(read_preimage(asked.key.preimage), recordings)
     if nearest is None:
         return NotCached(
             expected="a recording of this request", found="no recording to compare", remedy=remedy
@@ -61,9 +61,7 @@ def refuse_uncached(asked: Asked, recordings: Recordings, namespace: str) -> Not
     )
 
 
-def find_nearest(
-    asked: Recorded, recordings: Recordings, namespace: str
-) -> tuple[Difference, ...] | None:
+def find_nearest(asked: Recorded, recordings: Recordings) -> tuple[Difference, ...] | None:
     """Find the recording with the fewest fields that differ, of these the newest.
 
     Returns:
@@ -73,7 +71,7 @@ def find_nearest(
     best: tuple[Difference, ...] | None = None
     try:
         for preimage in recordings.preimages(
-            surface=asked.surface, namespace=namespace, most=LOOKED_AT
+            surface=asked.surface, namespace=asked.namespace, most=LOOKED_AT
         ):
             found = compare(dict(flatten_request(read_preimage(preimage))), wanted)
             if best is None or len(found) < len(best):

@@ -202,7 +202,7 @@ class OutputCache:
 
     def refuse_missing(self, asked: Asked) -> NoReturn:
         """Refuse a request that only the store may answer, with the nearest that it has."""
-        raise refuse_uncached(asked, self.store, self.shelf.namespace)
+        raise refuse_uncached(asked, self.store)
 
     def tally(self) -> Tally:
         """Give the counts since this cache was opened."""

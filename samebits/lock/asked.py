@@ -6,9 +6,10 @@ A setting that a library ignores leaves no other trace (USER-CASES D2).
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from samebits.lock.compare import KERNELS, SPLITS, Difference, Severity
+from samebits.lock.compare import KERNELS, Difference, Severity
 from samebits.lock.contents import Lock
 from samebits.lock.facts import ThreadPool
+from samebits.lock.variables import SPLITS
 
 READERS: Mapping[str, tuple[str, ...]] = {
     "openmp": ("OMP_NUM_THREADS",),

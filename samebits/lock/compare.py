@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from samebits.lock.facts import MachineFacts, ThreadPool
-from samebits.lock.variables import VARIABLES
+from samebits.lock.variables import SPLITS, VARIABLES
 
 ABSENT = "absent"
 
@@ -33,7 +33,6 @@ class Difference:
 
 
 KERNELS = "libraries choose kernels by it"
-SPLITS = "sums are split by thread counts"
 EFFECTS: Mapping[str, str] = {
     "processor": KERNELS,
     "architecture": KERNELS,

@@ -10,7 +10,6 @@ from samebits.lock.compare import (
     KERNELS,
     OTHER_BUILD,
     PACKAGE_EFFECTS,
-    SPLITS,
     Difference,
     Severity,
     compare_machines,
@@ -20,6 +19,7 @@ from samebits.lock.compare import (
     spell,
 )
 from samebits.lock.contents import Lock, ModelDigests, Package
+from samebits.lock.variables import SPLITS
 
 ORDER = tuple(Severity)
 WEIGHTS = "another model"

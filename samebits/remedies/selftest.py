@@ -135,19 +135,18 @@ def make_content(length: int, index: int, model: Any) -> Ids:
     return tuple(draw_u64(0, index, place) % size for place in range(length))
 
 
-def check_usable(found: SelfTest, try_rows: Callable[[int], SelfTest]) -> SelfTest:
-    """Give a test back, unless prompts would stand alone among fillers.
+def check_usable(found: SelfTest, try_rows: Callable[[int], SelfTest]) -> None:
+    """Refuse a shape in which prompts would stand alone among fillers.
 
     Raises:
         ConfigError: Fewer than two rows are usable; the message says which number of rows serves.
     """
-    if len(found.usable) >= min(2, found.rows):
-        return found
-    raise ConfigError(
-        expected=f"rows of a batch of {found.rows} x {found.bucket} tokens with the same bits",
-        found=f"other bits in {len(found.moved)} of them: {', '.join(map(str, found.moved))}",
-        remedy=suggest(found.rows, try_rows),
-    )
+    if len(found.usable) < min(2, found.rows):
+        raise ConfigError(
+            expected=f"rows of a batch of {found.rows} x {found.bucket} tokens with the same bits",
+            found=f"other bits in {len(found.moved)} of them: {', '.join(map(str, found.moved))}",
+            remedy=suggest(found.rows, try_rows),
+        )
 
 
 def suggest(rows: int, try_rows: Callable[[int], SelfTest]) -> str:

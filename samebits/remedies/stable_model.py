@@ -34,7 +34,7 @@ from samebits.remedies.stable_cache import (
     make_identity,
     make_request,
 )
-from samebits.remedies.stable_request import Ask, Report, check_ask, check_prompts, encode
+from samebits.remedies.stable_request import Ask, Report, check_ask, check_prompts, encode, read_ids
 
 LOCKS: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()
 """By model: each call changes it meanwhile, whichever of its stable forms was asked."""
@@ -135,7 +135,9 @@ class StableModel:
         ask = Ask(
             prompts=tuple(encode(self.tokenizer, prompt) for prompt in prompts),
             max_tokens=max_tokens,
-            stop_ids=list_stop_ids(self.model) if stop_ids is None else frozenset(stop_ids),
+            stop_ids=list_stop_ids(self.model)
+            if stop_ids is None
+            else frozenset(read_ids(stop_ids, "stop_ids")),
             chooser=self.make_chooser(temperature, seed),
             report=progress or (lambda _done, _wanted: None),
         )

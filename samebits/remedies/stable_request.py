@@ -1,6 +1,7 @@
 """What a call of a stable model asks for, and the refusal of what it cannot answer."""
 
 import math
+import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ def check_prompts(prompts: Sequence[Any]) -> None:
     Raises:
         RequestError: It is one; or a text is no Unicode.
     """
-    if isinstance(prompts, str | bytes) or any(isinstance(x, int) for x in prompts):
+    if isinstance(prompts, str | bytes) or any(map(is_integer, prompts)):
         raise RequestError(
             expected="a list of prompts, each a text or a list of token ids",
             found="one prompt",
@@ -44,14 +45,38 @@ def check_prompts(prompts: Sequence[Any]) -> None:
             raise RequestError(expected="Unicode", found=f"a surrogate in prompt {request}")
 
 
+def is_integer(value: Any) -> bool:
+    """Answer whether a value is one integer, of Python, NumPy or PyTorch."""
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    # A tensor of one value is a prompt of one token.
+    return getattr(value, "ndim", 0) == 0
+
+
+def read_ids(ids: Any, name: str) -> Ids:
+    """Give token ids as integers of Python.
+
+    Raises:
+        RequestError: Some are none; names what they were given as.
+    """
+    try:
+        # A bool has an index, and is none.
+        return tuple(-1 if isinstance(value, bool) else operator.index(value) for value in ids)
+    except TypeError as error:
+        raise RequestError(expected=f"token ids as {name}", found=str(error)) from error
+
+
 def encode(tokenizer: Any, prompt: str | Sequence[int]) -> Ids:
     """Give the token ids of a prompt.
 
     Raises:
         ConfigError: A text, and there is no tokenizer.
+        RequestError: No token ids.
     """
     if not isinstance(prompt, str):
-        return tuple(prompt)
+        return read_ids(prompt, "a prompt")
     if tokenizer is None:
         raise ConfigError(
             expected="token ids, or a tokenizer for texts",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from samebits.advise.ladder import NOTHING
 from samebits.advise.results import Advice, Choice, Moved, RungResult
 from samebits.report.audit_document import page_labels
 from samebits.report.blocks import (
@@ -139,7 +140,7 @@ def make_costs(found: Advice, words: Words) -> Section:
         "#" + words("advice.memory"),
         "#" + words("advice.start"),
     )
-    base = next((row.cost.tokens_s for row in found.rows if row.key == "nothing"), None)
+    base = next((row.cost.tokens_s for row in found.rows if row.key == NOTHING), None)
     rows = [draw_cost(row, base, words) for row in found.rows]
     table = make_table(words("advice.costs.caption"), columns, rows)
     how = Paragraph(text=words("advice.costs.how"), role="small")

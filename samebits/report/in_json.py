@@ -3,7 +3,6 @@
 The names are those of the modules that define these values. Nothing is spelled for a language.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,6 +12,7 @@ from samebits.audit.compare_results import RecordComparison
 from samebits.audit.results import Analysis
 from samebits.lock.compare import Difference
 from samebits.record.canonical import canonical_bytes
+from samebits.record.mend import mend
 
 FORMATS = {
     Advice: "samebits/advice-report/v1",
@@ -39,18 +39,5 @@ def differences_json(
 
 
 def write_json(value: Mapping[str, Any]) -> str:
-    """Spell a value in canonical JSON, one line; what JSON has no number for is a string."""
-    return canonical_bytes(spell_floats(value)).decode() + "\n"
-
-
-def spell_floats(value: Any) -> Any:
-    """Replace NaN and infinities by their names, and lone surrogates by question marks."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, str):
-        return str(value.encode("utf-8", "replace").decode("utf-8"))
-    if isinstance(value, Mapping):
-        return {spell_floats(key): spell_floats(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [spell_floats(item) for item in value]
-    return value
+    """Spell a value in canonical JSON, one line; what JSON cannot carry is a text."""
+    return canonical_bytes(mend(value)).decode() + "\n"

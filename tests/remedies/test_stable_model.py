@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 import samebits
@@ -60,7 +61,13 @@ def test_a_table_of_positions_bounds_the_self_test() -> None:
     import transformers
 
     torch.manual_seed(1)
-    sizes = {"n_positions": 48, "n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 257}
+    sizes: dict[str, Any] = {
+        "n_positions": 48,
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 2,
+        "vocab_size": 257,
+    }
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
     stable = hold(model, buckets=(16, 48, 96))
     prompts = [PROMPTS[0], [5] * (48 - NUM_TOKENS)]
@@ -243,11 +250,14 @@ def test_progress_counts_answers() -> None:
         (["text"], {}, ConfigError, "tokenizer"),
         ("text", {}, RequestError, "one prompt"),
         ([1, 2], {}, RequestError, "one prompt"),
+        (np.array([1, 2]), {}, RequestError, "one prompt"),
+        ([[1.5]], {}, RequestError, "token ids as a prompt"),
         (["\ud800"], {}, RequestError, "a surrogate in prompt 0"),
         ([[True]], {}, RequestError, "others in prompt 0"),
         ([[1]], {"max_tokens": float("nan")}, RequestError, "max_tokens"),
         ([[1]], {"max_tokens": 2.5}, RequestError, "max_tokens"),
         ([[1]], {"stop_ids": ["2"]}, RequestError, "stop_ids"),
+        ([[1]], {"stop_ids": 2}, RequestError, "stop_ids"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_by_name(
@@ -255,6 +265,12 @@ def test_what_cannot_be_answered_is_refused_by_name(
 ) -> None:
     with pytest.raises(error, match=words):
         ask(hold(make_model()), prompts, **call)
+
+
+def test_ids_of_numpy_and_pytorch_are_token_ids() -> None:
+    stable = hold(make_model())
+    given = [np.array([1, 2]), torch.tensor([3]), [np.int64(4), torch.tensor(5)]]
+    assert ask(stable, given) == ask(stable, [[1, 2], [3], [4, 5]])  # type: ignore[arg-type]
 
 
 def test_logits_that_are_no_numbers_are_refused() -> None:

@@ -326,7 +326,7 @@ def test_json_spells_numbers_that_json_lacks() -> None:
     census = make_unstable().census
     assert census is not None
     made = replace(make_unstable(), census=replace(census, drift_p95=float("inf")))
-    assert json.loads(report_json(made))["census"]["drift_p95"] == "inf"
+    assert json.loads(report_json(made))["census"]["drift_p95"] == "Infinity"
 
 
 def test_markdown_tables_have_as_many_fields_as_columns() -> None:
