@@ -61,14 +61,9 @@ def test_a_table_of_positions_bounds_the_self_test() -> None:
     import transformers
 
     torch.manual_seed(1)
-    sizes: dict[str, Any] = {
-        "n_positions": 48,
-        "n_embd": 32,
-        "n_layer": 2,
-        "n_head": 2,
-        "vocab_size": 257,
-    }
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
+    config = transformers.GPT2Config(n_positions=48, n_embd=32, n_layer=2, n_head=2, vocab_size=257)
+    model: Any = transformers.GPT2LMHeadModel(config)
+    model.eval()
     stable = hold(model, buckets=(16, 48, 96))
     prompts = [PROMPTS[0], [5] * (48 - NUM_TOKENS)]
     assert ask(stable, prompts)[1] == ask(stable, prompts[1:])[0]
@@ -270,7 +265,7 @@ def test_what_cannot_be_answered_is_refused_by_name(
 def test_ids_of_numpy_and_pytorch_are_token_ids() -> None:
     stable = hold(make_model())
     given = [np.array([1, 2]), torch.tensor([3]), [np.int64(4), torch.tensor(5)]]
-    assert ask(stable, given) == ask(stable, [[1, 2], [3], [4, 5]])  # type: ignore[arg-type]
+    assert ask(stable, given) == ask(stable, [[1, 2], [3], [4, 5]])
 
 
 def test_logits_that_are_no_numbers_are_refused() -> None:
