@@ -76,18 +76,13 @@ class EngineServer:
     def serve(self, prompts: Sequence[AuditPrompt], max_tokens: int) -> list[dict[str, Any]]:
         """Answer prompts that came together."""
         params = SamplingParams(temperature=0.0, max_tokens=max_tokens)
-        asked = [prompt.text or list_turns(prompt) for prompt in prompts]
+        asked = [prompt.text or as_messages(prompt) for prompt in prompts]
         done = self.engine.generate(asked, params, receipt=True)
         return [make_fields(completion) for completion in done]
 
     def counts(self) -> Mapping[str, Any]:
         """Count nothing."""
         return {}
-
-
-def list_turns(prompt: AuditPrompt) -> list[dict[str, str]]:
-    """Give messages as templates take them."""
-    return [{"role": role, "content": content} for role, content in as_messages(prompt)]
 
 
 def make_fields(completion: Completion) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def measure_lengths(index: Index, base: str, prompts: Sequence[AuditPrompt]) -> 
     if counted and all(prompt.id in counted for prompt in prompts):
         return "tokens", counted
     return "characters", {
-        prompt.id: sum(len(content) for _, content in as_messages(prompt)) for prompt in prompts
+        prompt.id: sum(len(turn["content"]) for turn in as_messages(prompt)) for prompt in prompts
     }
 
 

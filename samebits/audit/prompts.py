@@ -165,6 +165,7 @@ def check_contents(prompts: Sequence[AuditPrompt], path: Path) -> None:
             )
 
 
-def as_messages(prompt: AuditPrompt) -> tuple[tuple[str, str], ...]:
-    """Give the messages of a prompt; a text is what a user says."""
-    return prompt.messages or (("user", prompt.text or ""),)
+def as_messages(prompt: AuditPrompt) -> list[dict[str, str]]:
+    """Give the messages of a prompt as templates take them; a text is what a user says."""
+    turns = prompt.messages or (("user", prompt.text or ""),)
+    return [{"role": role, "content": content} for role, content in turns]

@@ -67,7 +67,8 @@ def advise(
     instruction set. Exit code 0: a remedy meets --need at --rate; 1: none does; 3: none that was
     tried differs, but there are too few prompts to show that rate.
     """
-    from samebits.cli.advising import AdviseAsk, run
+    from samebits.cli.advise_ask import AdviseAsk
+    from samebits.cli.advising import run
 
     run(
         AdviseAsk(

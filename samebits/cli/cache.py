@@ -10,16 +10,12 @@ import typer
 
 if TYPE_CHECKING:
     from samebits.cache.store import SqliteStore
-    from samebits.cache.upkeep import Choice, Listed
+    from samebits.cache.upkeep import Choice
 
 FORMAT = "samebits/cache/v1"
 EXIT_DAMAGED = 1
 DEFAULT_NAME = "outputs.sqlite3"
 AGE = re.compile(r"([0-9]{1,9})([smhdw])\Z", re.ASCII)
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-SHOWN_DIGITS = 12
-SURFACE_CHARS = 20
-NAMESPACE_CHARS = 10
 
 StoreOption = Annotated[
     Path | None,
@@ -60,6 +56,8 @@ def list_entries(
     as_json: JsonOption = False,
 ) -> None:
     """List the answers, the oldest first, as they say of themselves."""
+    from samebits.cli.cache_table import print_table
+
     choice = make_choice(model, key, namespace, older_than)
     with open_store(store) as opened:
         entries = opened.entries(choice)
@@ -75,6 +73,8 @@ def verify(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
     Exit code 0: all are what was written; 1: some are not, named. They are never served.
     """
+    from samebits.cli.cache_table import count
+
     with open_store(store) as opened:
         verdict = opened.verify()
         if as_json:
@@ -107,6 +107,8 @@ def purge(
 
     Asks nothing, and says how many went.
     """
+    from samebits.cli.cache_table import count
+
     choice = make_choice(model, key, namespace, older_than)
     check_purge(choice, damaged=damaged, everything=everything)
     with open_store(store) as opened:
@@ -140,6 +142,7 @@ def make_choice(
         ConfigError: No digest, or no age.
     """
     from samebits.cache.upkeep import Choice, check_digits
+    from samebits.cli.cache_table import SECONDS
     from samebits.errors import ConfigError
 
     check_digits("--model", model)
@@ -179,66 +182,6 @@ def print_json(action: str, store: "SqliteStore", found: dict[str, Any]) -> None
 
     whole = {"format": FORMAT, "action": action, "store": str(store.path), **found}
     print(canonical_bytes(whole).decode())
-
-
-def print_table(entries: "Iterable[Listed]") -> None:
-    """Print one line an entry, at most 80 columns."""
-    num_entries = size_bytes = 0
-    for entry in entries:
-        if not num_entries:
-            print(spell_row("key", "age", "bytes", "weights", "surface", "namespace"))
-        num_entries += 1
-        size_bytes += entry.size_bytes
-        print(
-            spell_row(
-                digits_of(entry.key),
-                spell_age(time.time() - entry.created_ms / 1000),
-                str(entry.size_bytes),
-                digits_of(entry.weights),
-                entry.surface,
-                entry.namespace,
-            )
-        )
-    print(f"{count(num_entries)}, {size_bytes} bytes of answers")
-
-
-def spell_row(key: str, age: str, size: str, weights: str, surface: str, namespace: str) -> str:
-    """Lay a line out; the namespace stands last, since most have none."""
-    cells = (
-        key.ljust(SHOWN_DIGITS),
-        age.rjust(5),
-        size.rjust(9),
-        weights.ljust(SHOWN_DIGITS),
-        show(surface, SURFACE_CHARS).ljust(SURFACE_CHARS),
-        show(namespace, NAMESPACE_CHARS),
-    )
-    return "  ".join(cells).rstrip()
-
-
-def digits_of(digest: str) -> str:
-    """Give the first digits of a digest."""
-    return show(digest.removeprefix("sha256:"), SHOWN_DIGITS, dots="")
-
-
-def show(text: str, most: int, dots: str = "…") -> str:
-    """Cut a text that comes from a file, and spell out what would steer a terminal."""
-    from samebits.report.visible import show_character
-
-    safe = "".join(map(show_character, text))
-    return safe if len(safe) <= most else safe[: most - len(dots)] + dots
-
-
-def spell_age(seconds: float) -> str:
-    """Give an age in the largest unit that it fills twice."""
-    if seconds < 0:
-        return "ahead"
-    size = next((u for u in ("w", "d", "h", "m") if seconds >= 2 * SECONDS[u]), "s")
-    return f"{int(seconds // SECONDS[size])}{size}"
-
-
-def count(number: int) -> str:
-    """Count answers in words."""
-    return f"{number} {'answer' if number == 1 else 'answers'}"
 
 
 def print_all(name: str, lines: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ The parts, and what each covers:
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,33 +142,22 @@ def raised(model: Any, planned: Plan | Precision) -> Iterator[None]:
     Raises:
         ConfigError: As `plan`; or, as the model runs, an operation rounds to fewer digits.
     """
-    raising = Raised(model, planned)
+    made = planned if isinstance(planned, Plan) else plan(model, planned)
     device = next(model.parameters()).device.type
-    try:
-        with torch.autocast(device, enabled=False):
-            yield
-    finally:
-        raising.restore()
-
-
-class Raised:
-    """A model that computes by a plan until it is restored: the permanent form of `raised`."""
-
-    def __init__(self, model: Any, planned: Plan | Precision) -> None:
-        made = planned if isinstance(planned, Plan) else plan(model, planned)
-        self.before: list[tuple[nn.Module, Any]] = []
+    with ExitStack() as stack:
         for part in made.modules:
-            self.before.append((part.module, part.module.__dict__.get("forward")))
-            part.module.__dict__["forward"] = wrap(part, part.module.forward)
+            stack.callback(restore, part.module, vars(part.module).get("forward"))
+            vars(part.module)["forward"] = wrap(part, part.module.forward)
+        stack.enter_context(torch.autocast(device, enabled=False))
+        yield
 
-    def restore(self) -> None:
-        """Give every module the forward it had; a second call does nothing."""
-        while self.before:
-            module, forward = self.before.pop()
-            if forward is None:
-                del module.__dict__["forward"]
-            else:
-                module.__dict__["forward"] = forward
+
+def restore(module: nn.Module, forward: Any) -> None:
+    """Give a module the forward it had; None: that of its class."""
+    if forward is None:
+        del vars(module)["forward"]
+    else:
+        vars(module)["forward"] = forward
 
 
 def wrap(part: Part, forward: Any) -> Any:

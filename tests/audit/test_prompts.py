@@ -40,7 +40,7 @@ def test_a_json_lines_file_holds_objects(tmp_path: Path) -> None:
     first, second = load_prompts_file(path).prompts
     assert first == AuditPrompt(id="sum", text="1 + 1 =", answer="2")
     assert second == AuditPrompt(id="2", messages=(("system", ""), ("user", "Hi")))
-    assert as_messages(first) == (("user", "1 + 1 ="),)
+    assert as_messages(first) == [{"role": "user", "content": "1 + 1 ="}]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402 - it needs torch
 
 from samebits.audit.targets.hf_float64 import Widen  # noqa: E402
-from samebits.remedies.precision import Raised, plan, raised  # noqa: E402
+from samebits.remedies.precision import plan, raised  # noqa: E402
 
 IDS = [[5, 9, 2, 77, 31, 8, 200, 13], [40, 41, 3, 250, 1, 1, 90, 17]]
 PARTS = ("logits", "norms", "attention", "residual")
@@ -150,16 +150,6 @@ def test_autocast_around_a_call_moves_no_bit(precision: Any) -> None:
         with raised(model, plan(model, precision)):
             assert is_same_bits(run(model), plain)
         assert torch.is_autocast_enabled("cpu")
-
-
-def test_the_permanent_form_stays_until_it_is_restored() -> None:
-    model = make_model("llama", "bfloat16")
-    plain = run(model)
-    raising = Raised(model, "float32")
-    assert run(model).dtype == torch.float32
-    raising.restore()
-    raising.restore()
-    assert is_same_bits(run(model), plain)
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ class EngineSession:
         tokenizer, template = self.engine.tokenizer, self.engine.template
         if prompt.messages is None and clock is None:
             return read_prompt(prompt.text or "", tokenizer, template)
-        messages = [{"role": role, "content": content} for role, content in as_messages(prompt)]
+        messages = as_messages(prompt)
         if template is None:
             return read_prompt(messages, tokenizer, template)
         now = FROZEN_NOW if clock is None else datetime.fromisoformat(clock)

@@ -140,20 +140,21 @@ class HfSession:
             raise UnsupportedInput(expected="a prompt of at least one token", found="none")
         return Encoded(text=text or "", ids=tuple(ids))
 
-    def render(self, messages: Sequence[tuple[str, str]], clock: str | None) -> str:
+    def render(self, messages: Sequence[Mapping[str, str]], clock: str | None) -> str:
         """Render messages with the model's template, which is told the time if `clock` is given.
 
         Raises:
             UnsupportedInput: There is no template, or it does not take these messages.
         """
         tokenizer = self.loaded.tokenizer
-        turns = [{"role": role, "content": content} for role, content in messages]
         if not tokenizer.chat_template:
             raise UnsupportedInput(expected="a model with a chat template", found="none")
         if clock is not None:
-            return self.make_template().render(turns, now=datetime.fromisoformat(clock))
+            return self.make_template().render(messages, now=datetime.fromisoformat(clock))
         try:
-            text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+            text = tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True
+            )
         except TemplateError as error:
             found = f"{type(error).__name__}: {error}"
             raise UnsupportedInput(expected="messages for the template", found=found) from error
