@@ -4,6 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+import transformers
+from torch import Tensor
+
+from samebits.remedies.batch import Row
+from samebits.remedies.bits import digest_bits
 from samebits.remedies.selftest import SelfTest
 
 
@@ -19,6 +25,29 @@ class Made:
     """Bits of each step: the first 16 hexadecimal digits of the SHA-256 of its raw logits."""
     margins: tuple[float, ...]
     """Of each step, the largest logit minus the second largest."""
+
+
+@dataclass(slots=True, eq=False)
+class Trace:
+    """What is kept of the steps of one answer."""
+
+    steps: list[str] = field(default_factory=list)
+    margins: list[float] = field(default_factory=list)
+
+    def add(self, logits: Tensor) -> None:
+        """Read the logits (V,) of one step."""
+        first, second = logits.double().topk(2).values.tolist()
+        self.steps.append(digest_bits(logits))
+        self.margins.append(first - second)
+
+    def close(self, row: Row, stop_ids: frozenset[int]) -> Made:
+        """Give what was made for one prompt."""
+        return Made(
+            token_ids=tuple(row.tokens),
+            finish_reason="stop" if row.tokens[-1] in stop_ids else "length",
+            steps=tuple(self.steps),
+            margins=tuple(self.margins),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +84,16 @@ class StableFacts:
     """One for each bucket used so far."""
     unusable: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Bucket to the rows that never hold a prompt, as the self-test found other bits there."""
+
+
+def describe_machine() -> dict[str, Any]:
+    """Describe what bits depend on besides the model."""
+    return {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "threads": torch.get_num_threads(),
+        "level": torch.backends.cpu.get_cpu_capability().lower(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "onednn": torch.backends.mkldnn.enabled,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }

@@ -9,23 +9,27 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor
 
 from samebits.errors import RequestError
 from samebits.remedies.batch import Batch, Row, list_stop_ids, make_rows
-from samebits.remedies.bits import digest_bits
 from samebits.remedies.choose import Chooser, Greedy, Sampled
 from samebits.remedies.fixed import Sitting, choose_bucket, seat_alone, seat_group
 from samebits.remedies.precision import Plan, raised
 from samebits.remedies.reader import Ids, Reader
 from samebits.remedies.selftest import SelfTest, check_usable, find_usable
 from samebits.remedies.shape import masked
-from samebits.remedies.stable_answer import Made, StableAnswer, StableFacts
+from samebits.remedies.stable_answer import (
+    Made,
+    StableAnswer,
+    StableFacts,
+    Trace,
+    describe_machine,
+)
 from samebits.remedies.stable_cache import (
     AnswerCache,
     Weights,
@@ -51,20 +55,6 @@ class Setting:
     plan: Plan
     guard: Chooser | None
     cache: AnswerCache | None
-
-
-@dataclass(slots=True, eq=False)
-class Trace:
-    """What is kept of the steps of one answer."""
-
-    steps: list[str] = field(default_factory=list)
-    margins: list[float] = field(default_factory=list)
-
-    def add(self, logits: Tensor) -> None:
-        """Read the logits (V,) of one step."""
-        first, second = logits.double().topk(2).values.tolist()
-        self.steps.append(digest_bits(logits))
-        self.margins.append(first - second)
 
 
 class StableModel:
@@ -169,7 +159,7 @@ class StableModel:
         with self.held():
             for sitting in self.seat(ask.prompts):
                 self.open(sitting, rows, ask).run(note)
-        return [close(row, trace, ask.stop_ids) for row, trace in zip(rows, traces, strict=True)]
+        return [trace.close(row, ask.stop_ids) for row, trace in zip(rows, traces, strict=True)]
 
     def open(self, sitting: Sitting, rows: Sequence[Row], ask: Ask) -> Batch:
         """Open the batch of a sitting; nothing is read yet."""
@@ -291,26 +281,3 @@ def evaluating(model: Any) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
-
-
-def close(row: Row, trace: Trace, stop_ids: frozenset[int]) -> Made:
-    """Give what was made for one prompt."""
-    return Made(
-        token_ids=tuple(row.tokens),
-        finish_reason="stop" if row.tokens[-1] in stop_ids else "length",
-        steps=tuple(trace.steps),
-        margins=tuple(trace.margins),
-    )
-
-
-def describe_machine() -> dict[str, Any]:
-    """Describe what bits depend on besides the model."""
-    return {
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "threads": torch.get_num_threads(),
-        "level": torch.backends.cpu.get_cpu_capability().lower(),
-        "matmul_precision": torch.get_float32_matmul_precision(),
-        "onednn": torch.backends.mkldnn.enabled,
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-    }
