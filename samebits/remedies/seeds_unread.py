@@ -30,11 +30,11 @@ class SeedName:
 
 SEED_NAMES = (
     SeedName(
-        engine="transformers",
+        engine="pytorch",
         place="call",
         name="",
-        remark="generate() takes no seed: call samebits.seed_everything or torch.manual_seed "
-        "right before it",
+        remark="generate() of transformers takes no seed: call samebits.seed_everything or "
+        "torch.manual_seed right before it",
         source="https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/"
         "generation/utils.py",
     ),
@@ -129,12 +129,17 @@ def find_unread_seeds(
     )
 
 
+def list_seeds(engine: str) -> tuple[SeedName, ...]:
+    """List where an engine reads a seed, as far as it is known."""
+    return tuple(row for row in SEED_NAMES if row.engine == engine)
+
+
 def check_seeds(options: Mapping[str, object], engine: str, place: str) -> tuple[UnreadSeed, ...]:
     """Find the seeds among options that an engine does not read there, and say what it does.
 
     An engine of which no name is known gets no warning.
     """
-    rows = [row for row in SEED_NAMES if row.engine == engine and row.place == place]
+    rows = [row for row in list_seeds(engine) if row.place == place]
     if not rows:
         return ()
     read = [row.name for row in rows if row.name]

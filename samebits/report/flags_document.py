@@ -4,6 +4,7 @@ In English only: the rows are sentences of a table in remedies/flags, each with 
 """
 
 from samebits.remedies.flags.table import Device, EngineFlags, Flag, Kind
+from samebits.remedies.seeds_unread import list_seeds
 from samebits.report.audit_document import page_labels
 from samebits.report.blocks import (
     Block,
@@ -46,6 +47,7 @@ def make_flags(engine: EngineFlags) -> Document:
     sections = (
         Section(key="flags", title="Settings", blocks=(draw_flags(engine),)),
         Section(key="leaks", title="Combinations known to leak", blocks=tuple(draw_leaks(engine))),
+        Section(key="seeds", title="Where it reads a seed", blocks=(draw_seeds(engine),)),
         Section(key="rest", title="What no flag fixes", blocks=(Items(texts=engine.not_covered),)),
         Section(key="next", title="To see what is in force", blocks=tuple(draw_next(engine))),
     )
@@ -101,6 +103,15 @@ def draw_leaks(engine: EngineFlags) -> list[Block]:
     caption = "samebits run refuses these."
     table = Table(caption=caption, columns=columns, groups=(Group(rows=rows),), is_wide=True)
     return [table] if rows else [Paragraph(text="We know of none that a command shows.")]
+
+
+def draw_seeds(engine: EngineFlags) -> Block:
+    """List where a seed is read; in any other field it looks like one that works."""
+    texts = tuple(
+        f"{seed.place}: {seed.name or 'none'}; {seed.remark} ({seed.source})"
+        for seed in list_seeds(engine.name)
+    )
+    return Items(texts=texts) if texts else Paragraph(text="We know of no field that it reads.")
 
 
 def draw_next(engine: EngineFlags) -> list[Block]:

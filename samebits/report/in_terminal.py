@@ -72,6 +72,8 @@ def draw_items(block: Items, _colon: str) -> Iterator[RenderableType]:
 def draw_item(sign: str, text: Text) -> RenderableType:
     """Draw a text beside a sign."""
     grid = Grid.grid(padding=0)
+    grid.add_column()
+    grid.add_column(overflow="fold")
     grid.add_row(sign, text)
     return grid
 

@@ -19,6 +19,7 @@ from samebits.remedies.flags.table import (
     Setup,
     check_engine,
 )
+from samebits.remedies.seeds_unread import list_seeds
 from samebits.report.flags_document import make_flags
 from samebits.report.in_html import write_page
 from samebits.report.in_json import write_json
@@ -48,8 +49,8 @@ def test_the_json_is_canonical_and_holds_every_row_with_its_source(engine: Engin
     text = write_json(engine.describe())
     value = parse_json(text)
     assert canonical_bytes(value).decode() + "\n" == text
-    rows = value["flags"] + value["leaks"]
-    assert len(rows) == len(engine.flags) + len(engine.leaks)
+    rows = value["flags"] + value["leaks"] + value["seeds"]
+    assert len(rows) == len(engine.flags) + len(engine.leaks) + len(list_seeds(engine.name))
     assert all(row["source"].startswith("https://") for row in rows)
 
 
@@ -62,6 +63,8 @@ def test_the_report_fits_a_terminal_and_leaves_nothing_out(engine: EngineFlags) 
     for flag in engine.flags:
         for part in (flag.spell(), flag.fixes, flag.not_covered, flag.cost, flag.source):
             assert re.sub(r"\s+", "", part) in joined
+    for seed in list_seeds(engine.name):
+        assert all(re.sub(r"\s+", "", part) in joined for part in (seed.remark, seed.source))
     # Markdown escapes what would be markup there.
     for drawn in (write_markdown(document).replace("\\", ""), html.unescape(write_page(document))):
         assert all(flag.name in drawn and flag.source in drawn for flag in engine.flags)

@@ -49,7 +49,7 @@ def test_zero_and_none_are_found_too_and_texts_are_not_shown() -> None:
         ("vllm", "server", {"sampling_seed": 1}, "--seed"),
         ("llama.cpp", "request", {"random_seed": 1}, "-1"),
         ("openai", "request", {"random_seed": 1}, "best effort"),
-        ("transformers", "call", {"seed": 1}, "seed_everything"),
+        ("pytorch", "call", {"seed": 1}, "seed_everything"),
     ],
 )
 def test_an_engine_is_told_by_the_name_that_it_reads(

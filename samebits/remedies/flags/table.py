@@ -5,12 +5,13 @@ Knows no engine by name. What `samebits run` does with a row is decided in remed
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
 from samebits.errors import InvariantBroken
 from samebits.lock.variables import VARIABLES
+from samebits.remedies.seeds_unread import list_seeds
 
 THREADS = "{threads}"
 """Stands in a value for the thread count that is asked for."""
@@ -138,6 +139,7 @@ class EngineFlags:
                 {"name": x.name, "why": x.why, "way_out": x.way_out, "source": x.source}
                 for x in self.leaks
             ],
+            "seeds": [asdict(seed) for seed in list_seeds(self.name)],
             "not_covered": list(self.not_covered),
             "next_step": self.next_step,
         }
