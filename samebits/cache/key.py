@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from samebits.errors import RecordCorrupt, UnsupportedInput
@@ -118,11 +119,20 @@ def make_key(request: Request, namespace: str = "") -> Key:
     body, identity, index = strip_controls(request.body), request.identity, request.index
     if index is not None and (type(index) is not int or index < 0):
         raise UnsupportedInput(expected="a sample's index from 0", found=repr(index))
-    draw = b"" if index is None else b"%d" % index
-    head = frame(encode(request.surface), encode(namespace), draw)
     spelled = canonical_bytes(body)
-    preimage = head + identity.framed + frame(spelled, spell_integers(body, identity, spelled))
+    preimage = (
+        frame_head(request.surface, namespace, index)
+        + identity.framed
+        + frame(spelled, spell_integers(body, identity, spelled))
+    )
     return Key(digest_preimage(preimage), preimage)
+
+
+@lru_cache(maxsize=256)
+def frame_head(surface: str, namespace: str, index: int | None) -> bytes:
+    """Frame the parts that few requests have of their own."""
+    draw = b"" if index is None else b"%d" % index
+    return frame(encode(surface), encode(namespace), draw)
 
 
 def encode(name: str) -> bytes:

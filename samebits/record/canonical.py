@@ -84,14 +84,14 @@ def spell_int(value: int) -> str:
 def spell_list(value: list[Any] | tuple[Any, ...]) -> str:
     """Spell an array; one of numbers or texts alone at once, since records are made of them."""
     kinds = set(map(type, value))
-    if kinds == {str}:
-        return f"[{','.join(map(encode_basestring, value))}]"
-    is_plain = kinds == {int} and max(value) <= LARGEST_NUMBER and min(value) >= -LARGEST_NUMBER
-    if is_plain or kinds == {float}:
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is int or kind is float:
+        is_plain = kind is int and -LARGEST_NUMBER <= min(value) <= max(value) <= LARGEST_NUMBER
         text = repr([*value]).replace(", ", ",")
-        if is_plain or not RARE.search(text):
+        if is_plain or (kind is float and not RARE.search(text)):
             return text
-    return f"[{','.join(map(spell, value))}]"
+    spelling = spell if kind is None else SPELLINGS.get(kind, spell_other)
+    return f"[{','.join(map(spelling, value))}]"
 
 
 def spell_object(value: Mapping[Any, object]) -> str:
