@@ -25,7 +25,9 @@ StoreOption = Annotated[
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option(metavar="DIGEST", help="Of these weights: the digest, or 8 of its first digits."),
+    typer.Option(
+        metavar="DIGEST", help="Of these weights: the digest, or 8 or more of its first digits."
+    ),
 ]
 KeyOption = Annotated[
     str | None, typer.Option(metavar="DIGEST", help="Of this key, or of keys that begin so.")
